@@ -1,0 +1,80 @@
+# Everything starts from a Python with venv, and make. `make help` lists the targets.
+
+PYTHON ?= python3
+VENV ?= .venv
+ARGS ?=
+
+PY := $(VENV)/bin/python
+PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
+LOCKS := requirements/runtime.txt requirements/build.txt
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test test-fast lint format types check lock image image-check bench clean
+
+help: ## List the targets
+	@echo 'make TARGET [ARGS="…"] [PYTHON=python3.13] [VENV=.venv]'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(VENV)/.stamp-runtime ## Start the proxy; the demo as long as no upstream is configured
+	@$(PY) -m proxy $(ARGS)
+
+test: $(VENV)/.stamp-dev ## Run all tests, with branch coverage
+	$(PY) -m pytest --cov --cov-report=term-missing:skip-covered $(ARGS)
+
+test-fast: $(VENV)/.stamp-dev ## Run the tests that are not marked slow, without coverage
+	$(PY) -m pytest -m 'not slow' $(ARGS)
+
+lint: $(VENV)/.stamp-dev ## Check style and format
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+format: $(VENV)/.stamp-dev ## Put every file into the format that lint asks for
+	$(PY) -m ruff format .
+
+types: $(VENV)/.stamp-dev ## Check types
+	$(PY) -m mypy
+
+check: lint types test ## lint, types and test
+
+# uv has its own environment: it makes the locks, and is not in them.
+lock: build/lock/bin/uv ## Write the locks in requirements/ anew (ARGS=--upgrade moves every pin)
+	UV=build/lock/bin/uv scripts/lock.sh $(ARGS)
+
+image: ## Build the container image think-proxy
+	scripts/image.sh build
+
+image-check: ## Start the built image, ask its health check, stop it
+	scripts/image.sh check
+
+bench: $(VENV)/.stamp-dev ## Run the benchmarks
+	$(PY) benchmarks/run.py $(ARGS)
+
+clean: ## Remove what the other targets made
+	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find proxy tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.stamp-venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo 'think-proxy needs Python 3.11 or newer and $(PYTHON) is older or missing:' \
+	    'name another one, as in "make PYTHON=python3.12 …"' >&2; exit 1; }
+	@echo 'Creating $(VENV)'
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# Dependencies come from the locks, with hashes, and so does the build backend: nothing unpinned is fetched.
+# Editable, so that a later `git pull` needs no new install unless a lock or pyproject.toml changed.
+$(VENV)/.stamp-runtime: $(VENV)/.stamp-venv $(LOCKS) pyproject.toml
+	@echo 'Installing the locked requirements into $(VENV)'
+	@$(PIP_INSTALL) --require-hashes $(LOCKS:%=-r %)
+	@$(PIP_INSTALL) --no-index --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.stamp-dev: $(VENV)/.stamp-runtime requirements/dev.txt
+	@echo 'Installing the locked development requirements into $(VENV)'
+	@$(PIP_INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+build/lock/bin/uv:
+	@$(PYTHON) -m venv build/lock
+	@build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv

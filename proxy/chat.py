@@ -1,0 +1,128 @@
+"""The shapes of OpenAI's chat completions, as model servers write them.
+
+Chunks and answers stay the dictionaries they were parsed to, so that fields nobody knows here keep
+their place. JSON is read with orjson; what it refuses but Python's servers can write (NaN, lone
+surrogates, integers beyond 64 bits) goes through the standard library, which keeps it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import orjson
+
+DONE = b"[DONE]"
+"""The data of the event that ends a stream."""
+
+ENVELOPE = ("id", "object", "created", "model", "service_tier", "system_fingerprint")
+"""The fields that say which answer a chunk belongs to."""
+
+REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
+"""The names under which servers send reasoning that they parsed themselves."""
+
+_LONG_NUMBER = re.compile(rb"[0-9]{19}")
+
+
+def read_json(data: bytes) -> Any:
+    """Parse JSON.
+
+    Raises:
+        ValueError: not JSON, not UTF-8, or nested too deeply.
+    """
+    if _LONG_NUMBER.search(data) is None:
+        try:
+            return orjson.loads(data)
+        except orjson.JSONDecodeError:
+            pass
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def write_json(value: Any) -> bytes:
+    """Write JSON on one line, without spaces."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def read_object(data: bytes | None) -> dict[str, Any] | None:
+    """Parse a JSON object; None when the data is anything else."""
+    try:
+        value = read_json(data) if data else None
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def choices(answer: dict[str, Any], part: str) -> list[tuple[int, dict[str, Any], dict[str, Any]]]:
+    """List `(index, choice, choice[part])` of a chunk (`delta`) or a whole answer (`message`).
+
+    A choice that is not of that shape is left out: it is nothing we can change.
+    """
+    found = []
+    listed = answer.get("choices")
+    for choice in listed if isinstance(listed, list) else ():
+        if isinstance(choice, dict):
+            index, content = choice.get("index", 0), choice.get(part)
+            if isinstance(index, int) and isinstance(content, dict):
+                found.append((index, choice, content))
+    return found
+
+
+def piece(
+    choice: dict[str, Any], delta: dict[str, Any], share: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Make a choice from another one: the same index, this delta, and its share of the token lists."""
+    made = {"index": choice.get("index", 0), "delta": delta}
+    made |= {key: None for key in ("logprobs", "finish_reason") if key in choice}
+    return made | (share or {})
+
+
+def excerpt(chunk: dict[str, Any], choice: dict[str, Any]) -> dict[str, Any]:
+    """Make a chunk from another one: the same answer, and only this choice."""
+    return {key: chunk[key] for key in ENVELOPE if key in chunk} | {"choices": [choice]}
+
+
+def reasoning_text(message: dict[str, Any]) -> str:
+    """Return the reasoning that a server parsed itself, whichever name it used."""
+    for name in ("reasoning_content", "reasoning"):
+        if isinstance(message.get(name), str) and message[name]:
+            return str(message[name])
+    details = message.get("reasoning_details")
+    texts = [detail.get("text") for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def is_bare(chunk: dict[str, Any]) -> bool:
+    """Tell whether a chunk whose texts were taken out carries nothing that a client could miss."""
+    if any(value is not None for key, value in chunk.items() if key not in ENVELOPE and key != "choices"):
+        return False
+    for choice in chunk["choices"]:
+        if not isinstance(choice, dict) or not isinstance(choice.get("delta"), dict):
+            return False
+        if any(value is not None for key, value in choice.items() if key not in ("index", "delta")):
+            return False
+        if any(value is not None and (key, value) != ("content", "") for key, value in choice["delta"].items()):
+            return False
+    return True
+
+
+def is_cut(choice: dict[str, Any]) -> bool:
+    """Tell whether a finished choice was cut off rather than ended by the model.
+
+    A stop string ends with `stop` too; vLLM names it in `stop_reason` and SGLang in `matched_stop`,
+    where a stop token is a number.
+    """
+    if isinstance(choice.get("stop_reason"), str) or isinstance(choice.get("matched_stop"), str):
+        return True
+    return choice.get("finish_reason") not in ("stop", "tool_calls", "function_call")
+
+
+def error_body(message: str, type_: str, code: str, param: str | None = None) -> bytes:
+    """Write the OpenAI error envelope. `type_` begins with `proxy_`: the error is our own."""
+    return orjson.dumps({"error": {"message": message, "type": type_, "param": param, "code": code}})

@@ -1,0 +1,60 @@
+"""The keys of the configuration, read off the models: their names, and what stands behind each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_args, get_origin
+
+from proxy.config.model import Configuration, Section
+from proxy.config.unbuilt import NOT_BUILT_KEYS
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from proxy.config.problems import KeyPath
+
+
+def list_keys(section: type[BaseModel] = Configuration, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Return the path of every key that a variable or the file can set, not built ones included.
+
+    Keys inside list items are not among them. A mapping's own key comes before those inside it.
+    """
+    found: list[tuple[str, ...]] = []
+    for name in list_names(section, path):
+        found.append((*path, name))
+        inner, is_list = find_section(section, name)
+        if inner is not None and not is_list:
+            found += list_keys(inner, (*path, name))
+    return found
+
+
+def list_names(section: type[BaseModel], path: KeyPath) -> list[str]:
+    """Return the names of the keys of the mapping at `path`, in snake_case, not built ones included."""
+    not_built = [key[-1] for key in NOT_BUILT_KEYS if key[:-1] == path]
+    return [*section.model_fields, *map(str, not_built)]
+
+
+def find_section(section: type[BaseModel], name: str) -> tuple[type[Section] | None, bool]:
+    """Return the model of the mapping behind a key, if there is one, and whether a list of them is."""
+    row = section.model_fields.get(name)
+    annotation = row.annotation if row else None
+    return _search_section(annotation), _is_list(annotation)
+
+
+def _is_list(annotation: Any) -> bool:
+    return get_origin(annotation) is list
+
+
+def _search_section(annotation: Any) -> type[Section] | None:
+    """Look for a Section in an annotation such as `list[X]` or `X | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return annotation
+    return next(filter(None, map(_search_section, get_args(annotation))), None)
+
+
+def is_structured(path: tuple[str, ...]) -> bool:
+    """Whether the key at a path takes a list or a mapping."""
+    section: type[BaseModel] = Configuration
+    for name in path[:-1]:
+        section = find_section(section, name)[0] or section
+    annotation = section.model_fields[path[-1]].annotation
+    return _is_list(annotation) or _search_section(annotation) is not None

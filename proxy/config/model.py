@@ -1,0 +1,166 @@
+"""The shape of the configuration: every key that is built, its type, limits and description.
+
+Fields are in snake_case; people write camelCase, which `layers` translates before pydantic sees it, and
+which the JSON schema shows. A key without a value counts as not written.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Self
+
+from pydantic import (
+    AfterValidator,
+    AliasGenerator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from proxy import settings
+from proxy.config import values
+from proxy.config.unbuilt import NOT_BUILT_VALUES
+from proxy.rules import History, ReasoningField, Rule, Start, ToolCallRecovery, Unterminated, Whitespace
+from proxy.settings import LogFormat, LogLevel  # noqa: TC001 (pydantic reads them)
+
+_ALIASES = AliasGenerator(serialization_alias=to_camel)  # for the schema only
+
+_Number = BeforeValidator(values.refuse_bool)
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False), _Number]
+Count = Annotated[int, Field(ge=0), _Number]
+Size = Annotated[int, Field(gt=0), _Number]
+Text = Annotated[str, Field(min_length=1)]
+
+_RULE = Rule()
+_TIMEOUTS = settings.Timeouts()
+_SETTINGS = settings.Settings()
+
+
+class Section(BaseModel):
+    """What all mappings of the configuration share."""
+
+    model_config = ConfigDict(extra="forbid", alias_generator=_ALIASES)
+    SHORTHAND: ClassVar[str | None] = None
+    """The key that a bare value in place of the mapping stands for."""
+
+
+class ListenSection(Section):
+    """Where the proxy accepts connections."""
+
+    host: Text = Field(default=_SETTINGS.listen.host, description="Address to bind; 0.0.0.0 for all of IPv4.")
+    port: Annotated[int, Field(ge=0, le=65535), _Number] = Field(
+        default=_SETTINGS.listen.port, description="TCP port; 0 lets the system choose one."
+    )
+
+
+class ModelSection(Section):
+    """A model whose answers are split, and how."""
+
+    SHORTHAND = "model"
+
+    model: Annotated[Text, AfterValidator(values.check_model)] = Field(
+        description="The model's name as requests have it, or a glob (`*`, `?`, `[…]`)."
+    )
+    start: Start = Field(default=_RULE.start, description="When splitting engages.")
+    tags: Annotated[str, BeforeValidator(values.check_tags)] = Field(
+        default=_RULE.tags.name, description="The tag set, by name."
+    )
+    interleaved: bool = Field(
+        default=_RULE.interleaved, description="More than one thinking block per answer."
+    )
+    code_aware: bool = Field(default=_RULE.code_aware, description="Tags inside Markdown code are text.")
+    whitespace: Whitespace = Field(
+        default=_RULE.whitespace, description="`tidy` drops the blank lines around blocks, `exact` keeps all."
+    )
+    unterminated: Unterminated = Field(
+        default=_RULE.unterminated, description="What a block is that never closed."
+    )
+    reasoning_field: ReasoningField = Field(
+        default=_RULE.reasoning_field, description="The field in which clients get the reasoning."
+    )
+    history: History = Field(
+        default=_RULE.history, description="How the reasoning of earlier turns goes back to the server."
+    )
+    tool_call_recovery: Annotated[ToolCallRecovery, BeforeValidator(values.read_off)] = Field(
+        default=_RULE.tool_call_recovery, description="What happens to a tool call left inside thinking."
+    )
+    max_retries: Count = Field(default=_RULE.max_retries, description="How often recovery may ask again.")
+
+    @field_validator(*NOT_BUILT_VALUES)
+    @classmethod
+    def _refuse_not_built(cls, value: str, info: ValidationInfo) -> str:
+        """Refuse what the contract names but this version can't do."""
+        if value in NOT_BUILT_VALUES[info.field_name or ""]:
+            raise values.refuse(f"{value} is not built yet in this version")
+        return value
+
+
+class TimeoutsSection(Section):
+    """Limits in seconds; 0 switches a limit off."""
+
+    connect_seconds: Seconds = Field(default=_TIMEOUTS.connect_s, description="To connect to the upstream.")
+    first_byte_seconds: Seconds = Field(
+        default=_TIMEOUTS.first_byte_s,
+        description="From the request to the first byte of the upstream's answer.",
+    )
+    idle_seconds: Seconds = Field(default=_TIMEOUTS.idle_s, description="Between two parts of an answer.")
+    answer_seconds: Seconds = Field(default=_TIMEOUTS.answer_s, description="For a whole answer.")
+    request_seconds: Seconds = Field(
+        default=_TIMEOUTS.request_s, description="For the client to send its request."
+    )
+
+
+class CorsSection(Section):
+    """Answer browsers' cross-origin requests here, instead of passing `OPTIONS` on."""
+
+    allow_origins: Annotated[list[str], AfterValidator(values.check_origins)] = Field(
+        min_length=1, description='Origins such as https://chat.example, or "*" alone.'
+    )
+    allow_headers: list[Annotated[str, AfterValidator(values.check_header_name)]] = Field(
+        default=[], description="Request headers to allow; empty allows those the browser asks for."
+    )
+    allow_credentials: bool = Field(default=False, description='Not together with the origin "*".')
+    max_age_seconds: Count = Field(
+        default=600, description="How long a browser may keep a preflight's answer."
+    )
+
+    @model_validator(mode="after")
+    def _refuse_open_credentials(self) -> Self:
+        """Refuse what browsers refuse (https://fetch.spec.whatwg.org/#cors-protocol-and-credentials)."""
+        if self.allow_credentials and "*" in self.allow_origins:
+            raise values.refuse('allowCredentials needs origins by name, not "*"')
+        return self
+
+
+class LogSection(Section):
+    """What is logged."""
+
+    level: LogLevel = Field(default=_SETTINGS.log.level, description="From which severity on.")
+    format: LogFormat = Field(default=_SETTINGS.log.format, description="JSON lines or plain text.")
+
+
+class Configuration(BaseSettings):
+    """Configuration of think-proxy."""
+
+    model_config = SettingsConfigDict(extra="forbid", alias_generator=_ALIASES)
+
+    listen: ListenSection = ListenSection()
+    upstream: Annotated[str, AfterValidator(values.read_upstream)] | None = Field(
+        default=None, description="Address of the model server; a trailing /v1 is accepted."
+    )
+    inline_think_tag_models: list[ModelSection] = Field(
+        default=[], description="Models whose answers are split; all others pass through untouched."
+    )
+    timeouts: TimeoutsSection = TimeoutsSection()
+    max_body_bytes: Size = Field(default=_SETTINGS.max_body_bytes, description="Largest request body.")
+    max_event_bytes: Size = Field(default=_SETTINGS.max_event_bytes, description="Largest event of a stream.")
+    passthrough_paths: list[Annotated[str, AfterValidator(values.check_path)]] = Field(
+        default=[], description="Globs of further paths to relay to the upstream."
+    )
+    cors: CorsSection | None = None
+    log: LogSection = LogSection()

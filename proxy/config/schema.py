@@ -1,0 +1,53 @@
+"""The JSON schema of the configuration file, for editors: generated from the models."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic.alias_generators import to_camel
+
+from proxy.config.model import Configuration, ModelSection
+from proxy.config.unbuilt import NOT_BUILT_VALUES
+from proxy.rules import TAG_SETS
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_VARIABLE = {"type": "string", "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*\}"}
+
+
+def build_schema() -> dict[str, Any]:
+    """Return the schema: camelCase keys, and only what this version does."""
+    schema = Configuration.model_json_schema(mode="serialization")
+    definitions = schema["$defs"]
+    for name, refused in NOT_BUILT_VALUES.items():
+        enum = definitions.get(_find_definition(definitions, name), {})
+        if "enum" in enum:
+            enum["enum"] = [value for value in enum["enum"] if value not in refused]
+    definitions[ModelSection.__name__]["properties"]["tags"]["enum"] = sorted(TAG_SETS)
+    models = schema["properties"]["inlineThinkTagModels"]
+    models["items"] = {"anyOf": [{"type": "string", "minLength": 1}, models["items"]]}
+    for section in (schema, *definitions.values()):
+        for key, value in section.get("properties", {}).items():
+            value.pop("title", None)
+            section["properties"][key] = _admit_variable(value, definitions)
+    return {"$schema": DIALECT} | schema
+
+
+def _find_definition(definitions: dict[str, Any], name: str) -> str:
+    """Return the name of the definition that a key of an entry refers to."""
+    row = definitions[ModelSection.__name__]["properties"][to_camel(name)]
+    return str(row.get("$ref", "")).rpartition("/")[2]
+
+
+def _admit_variable(row: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """Let a text with `${NAME}` stand where a number, a truth value or a word of a list is wanted."""
+    target = definitions.get(str(row.get("$ref", "")).rpartition("/")[2], row)
+    if target.get("type") not in {"integer", "number", "boolean"} and "enum" not in target:
+        return row
+    about = {key: row[key] for key in ("description", "default") if key in row}
+    return about | {"anyOf": [{key: row[key] for key in row if key not in about}, _VARIABLE]}
+
+
+def render_schema() -> str:
+    """Return the schema as the text of `config/schema.json`."""
+    return json.dumps(build_schema(), indent=2, ensure_ascii=False) + "\n"

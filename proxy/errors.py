@@ -1,0 +1,90 @@
+"""What can go wrong, as a tree. Every leaf knows how a client is told.
+
+    ProxyError                   status  code
+    ├── RequestError                400  invalid_request
+    │   ├── PathError               404  not_found
+    │   ├── MethodError             405  method_not_allowed
+    │   └── BodySizeError           413  request_too_large
+    └── UpstreamError               502  upstream_error
+        ├── UnreachableError        502  upstream_unreachable
+        ├── BrokenError             502  upstream_broken
+        └── SilentError             504  upstream_timeout
+"""
+
+from __future__ import annotations
+
+from proxy import chat
+
+
+class ProxyError(Exception):
+    """An error that the proxy itself raises; its message is written for the user of the client."""
+
+    status = 500
+    type = "proxy_error"
+    code = "internal_error"
+
+    def __init__(self, message: str, *, param: str | None = None) -> None:
+        """Say what happened and what to do about it; `param` names the field at fault."""
+        super().__init__(message)
+        self.message = message
+        self.param = param
+
+    def body(self) -> bytes:
+        """Return the OpenAI error envelope."""
+        return chat.error_body(self.message, self.type, self.code, self.param)
+
+
+class RequestError(ProxyError):
+    """The request cannot be served as it is."""
+
+    status = 400
+    type = "proxy_request_error"
+    code = "invalid_request"
+
+
+class PathError(RequestError):
+    """The path is not one that the proxy forwards."""
+
+    status = 404
+    code = "not_found"
+
+
+class MethodError(RequestError):
+    """The path does not take this method."""
+
+    status = 405
+    code = "method_not_allowed"
+
+
+class BodySizeError(RequestError):
+    """The request body is larger than allowed."""
+
+    status = 413
+    code = "request_too_large"
+
+
+class UpstreamError(ProxyError):
+    """The model server did not give an answer."""
+
+    status = 502
+    type = "proxy_upstream_error"
+    code = "upstream_error"
+
+
+class UnreachableError(UpstreamError):
+    """No connection to the model server could be made."""
+
+    code = "upstream_unreachable"
+
+
+class BrokenError(UpstreamError):
+    """The model server broke off, or what it sent is not HTTP."""
+
+    code = "upstream_broken"
+
+
+class SilentError(UpstreamError):
+    """The model server sent nothing for too long."""
+
+    status = 504
+    code = "upstream_timeout"

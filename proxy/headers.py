@@ -1,0 +1,92 @@
+"""Which header fields travel, in either direction.
+
+Hop-by-hop fields (RFC 9110, 7.6.1) end here, and so do those that `Connection` names. The length is
+written anew for the request, whose body is always complete here; cookies are not forwarded: they belong
+to the host that the client knows.
+"""
+
+from __future__ import annotations
+
+import re
+
+Headers = list[tuple[bytes, bytes]]
+"""Header fields in order, names in lower case."""
+
+_HOP_BY_HOP = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+_NOT_UPSTREAM = frozenset({b"host", b"content-length", b"expect", b"cookie", b"x-request-id"})
+_NOT_DOWNSTREAM = frozenset({b"set-cookie", b"x-request-id"})
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
+
+
+def find(headers: Headers, name: bytes) -> bytes | None:
+    """Return the first value of a field, None without one."""
+    return next((value for key, value in headers if key == name), None)
+
+
+def for_upstream(headers: Headers, *, host: bytes, body_bytes: int, request_id: bytes, identity: bool) -> Headers:
+    """Return the fields of a request to the model server.
+
+    Args:
+        headers: the client's fields.
+        host: the upstream's authority.
+        body_bytes: the length of the body that is sent.
+        request_id: the id under which the request is known here.
+        identity: ask for an answer without compression, because it will be read.
+    """
+    dropped = _NOT_UPSTREAM | ({b"accept-encoding"} if identity else set())
+    kept = [(b"host", host), *_end_to_end(headers, dropped), (b"x-request-id", request_id)]
+    if identity:
+        kept.append((b"accept-encoding", b"identity"))
+    if body_bytes or find(headers, b"content-length") or find(headers, b"transfer-encoding"):
+        kept.append((b"content-length", b"%d" % body_bytes))
+    return kept
+
+
+def for_client(headers: Headers, *, request_id: bytes, stream: bool, body_bytes: int | None = None) -> Headers:
+    """Return the fields of an answer to the client.
+
+    Args:
+        headers: the model server's fields.
+        request_id: the id under which the request is known here.
+        stream: the answer is a stream of events, which nothing on the way may buffer.
+        body_bytes: the length of a body that was rewritten; None leaves the fields as they are.
+    """
+    dropped = set(_NOT_DOWNSTREAM)
+    if stream:
+        dropped |= {b"cache-control", b"x-accel-buffering"}
+    if body_bytes is not None:
+        dropped.add(b"content-length")
+    kept = _end_to_end(headers, dropped)
+    if stream:
+        kept += [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
+    if body_bytes is not None:
+        kept.append((b"content-length", b"%d" % body_bytes))
+    return [*kept, (b"x-request-id", request_id)]
+
+
+def is_request_id(value: bytes | None) -> bool:
+    """Tell whether an id that a client sent is fit to be written to headers and logs."""
+    return value is not None and _REQUEST_ID.fullmatch(value) is not None
+
+
+def _end_to_end(headers: Headers, dropped: frozenset[bytes] | set[bytes]) -> Headers:
+    named = {
+        token.strip().lower() for key, value in headers if key == b"connection" for token in value.split(b",")
+    }
+    return [
+        (key, value)
+        for key, value in headers
+        if key not in _HOP_BY_HOP and key not in dropped and key not in named
+    ]

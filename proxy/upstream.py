@@ -1,0 +1,165 @@
+"""The model server: connections to it, kept for the next request, and the answers that come over them."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import deque
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from proxy.connection import Connection, Head
+from proxy.errors import BrokenError, SilentError, UnreachableError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from proxy.headers import Headers
+    from proxy.settings import Timeouts
+
+MAX_IDLE_S = 3.0
+"""Seconds an unused connection is kept: clearly below the 5 after which uvicorn, and so vLLM, closes its end."""
+
+
+class Answer:
+    """An answer whose body is still coming. Leaving it returns its connection, or closes it."""
+
+    def __init__(self, upstream: Upstream, connection: Connection, head: Head) -> None:
+        """Begin with the head of the answer."""
+        self._upstream = upstream
+        self._connection = connection
+        self.status = head.status
+        self.headers = head.headers
+
+    async def __aenter__(self) -> Self:
+        """Hold the connection."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Give the connection back when the body was read to its end, else close it."""
+        self._upstream.release(self._connection)
+
+    async def read(self) -> bytes:
+        """Return the next bytes of the body, nothing at its end.
+
+        Raises:
+            BrokenError: the server broke off.
+            SilentError: the server sent nothing for too long.
+        """
+        return await self._connection.read()
+
+    def watch(self, timeout_s: float) -> None:
+        """Allow this many seconds between two reads from here on; 0 for any."""
+        self._connection.watch(timeout_s)
+
+
+class Upstream:
+    """One model server."""
+
+    def __init__(self, url: str, timeouts: Timeouts, ssl_context: ssl.SSLContext | None = None) -> None:
+        """Serve the paths below `url`: `http://host:port`, perhaps with a path of its own."""
+        parts = urlsplit(url)
+        secure = parts.scheme == "https"
+        self._host = parts.hostname or ""
+        self._port = parts.port or (443 if secure else 80)
+        self._ssl = (ssl_context or ssl.create_default_context()) if secure else None
+        self._prefix = parts.path.rstrip("/").encode()
+        self._timeouts = timeouts
+        self._idle: deque[Connection] = deque()
+        self._live: set[Connection] = set()
+        self.url = url
+        self.host = parts.netloc.encode("idna" if not parts.netloc.isascii() else "ascii")
+        """The authority, as `Host` names it."""
+
+    @property
+    def live(self) -> int:
+        """The number of open connections, idle ones included."""
+        return len(self._live)
+
+    async def send(self, method: str, target: bytes, headers: Headers, body: bytes) -> Answer:
+        """Send a request and return its answer as soon as its head is there.
+
+        Args:
+            method: the method.
+            target: path and query, percent-encoded.
+            headers: all header fields.
+            body: the whole body.
+
+        Raises:
+            UnreachableError: no connection could be made.
+            SilentError: connecting or the head took too long.
+            BrokenError: the server closed, or sent what is not HTTP.
+        """
+        lines = [b"%b: %b\r\n" % field for field in headers]
+        head = b"%b %b%b HTTP/1.1\r\n%b\r\n" % (method.encode(), self._prefix, target, b"".join(lines))
+        while True:
+            connection = self._pick() or await self._connect()
+            try:
+                answer = await connection.send(
+                    head, body, has_body=method != "HEAD", timeout_s=self._timeouts.first_byte_s
+                )
+            except BrokenError:
+                connection.close()
+                # The server closed an idle connection just as it was picked: nobody saw this request.
+                if connection.exchanges > 1 and not connection.answered:
+                    self._drop_idle()
+                    continue
+                raise
+            except BaseException:
+                connection.close()
+                raise
+            return Answer(self, connection, answer)
+
+    def release(self, connection: Connection) -> None:
+        """Take a connection back, or close it."""
+        if connection.reusable:
+            connection.rest()
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for connection in tuple(self._live):
+            connection.close()
+        await asyncio.sleep(0)
+
+    def _pick(self) -> Connection | None:
+        oldest = asyncio.get_running_loop().time() - MAX_IDLE_S
+        while self._idle and self._idle[0].idle_since < oldest:
+            self._idle.popleft().close()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.reusable:
+                return connection
+        return None
+
+    def _drop_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    async def _connect(self) -> Connection:
+        loop = asyncio.get_running_loop()
+        timeout_s = self._timeouts.connect_s
+        try:
+            async with asyncio.timeout(timeout_s or None):
+                _, connection = await loop.create_connection(
+                    lambda: Connection(self._lost), self._host, self._port, ssl=self._ssl
+                )
+        except TimeoutError:
+            message = f"The model server at {self.url} took no connection within {timeout_s:g} seconds."
+            raise SilentError(message) from None
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            message = f"The model server at {self.url} cannot be reached ({reason}). Is it running there?"
+            raise UnreachableError(message) from error
+        self._live.add(connection)
+        return connection
+
+    def _lost(self, connection: Connection) -> None:
+        self._live.discard(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)

@@ -1,0 +1,359 @@
+"""Configurations that load: values, precedence, environment, variables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from proxy.config import ConfigError, load
+from proxy.config.environment import name_variable
+from proxy.config.keys import list_keys
+from proxy.rules import ReasoningField, Rule, Start, ToolCallRecovery, Unterminated, Whitespace
+from proxy.settings import Cors, Entry, Listen, Log, LogFormat, LogLevel, Settings, Timeouts
+
+SHIPPED = Path(__file__).parents[2] / "config" / "proxy.yaml"
+
+
+def read(tmp_path: Path, text: str, environ: dict[str, str] | None = None, **overrides: object) -> Settings:
+    file = tmp_path / "proxy.yaml"
+    file.write_text(text, encoding="utf-8")
+    return load(file, environ=environ or {}, overrides=overrides)
+
+
+def names(settings: Settings) -> list[str]:
+    return [entry.name for entry in settings.entries]
+
+
+def test_nothing_gives_the_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load(environ={}) == Settings()
+
+
+def test_upstream_alone_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load(overrides={"upstream": "http://h:8000"}, environ={}) == Settings(upstream="http://h:8000")
+
+
+def test_the_shipped_file_loads_without_an_upstream() -> None:
+    assert load(SHIPPED, environ={}) == Settings()
+
+
+def test_the_shipped_file_loads_with_every_example_switched_on(tmp_path: Path) -> None:
+    lines = SHIPPED.read_text(encoding="utf-8").splitlines()
+    prose = (
+        "# yaml-language",
+        "#",
+        "# Configuration",
+        "# example",
+        "# Where",
+        "# The model",
+        "# Models",
+        "# Limits",
+    )
+    prose += ("# Further", "# Answer", "# Example:")
+    kept = [line for line in lines if not (line in {"#"} or line.startswith(prose[0:1] + prose[2:]))]
+    text = "\n".join(line.removeprefix("# ") for line in kept)
+    settings = read(tmp_path, text)
+    assert settings.upstream == "http://127.0.0.1:8000"
+    assert names(settings) == ["MiniMaxAI/MiniMax-M2.7", "Qwen/Qwen3-*", "deepseek-ai/DeepSeek-R1*"]
+    assert settings.entries[2].rule == Rule(start=Start.IMPLICIT)
+    # What is commented out without being called an example is the default.
+    defaults = Settings()
+    assert settings.timeouts == defaults.timeouts
+    assert settings.max_body_bytes == defaults.max_body_bytes
+    assert settings.max_event_bytes == defaults.max_event_bytes
+    assert settings.log == defaults.log
+    assert settings.cors == Cors(("https://chat.example",))
+
+
+def test_every_value(tmp_path: Path) -> None:
+    text = """
+listen: {host: 0.0.0.0, port: 9}
+upstream: https://h/v1
+inlineThinkTagModels:
+  - a/b
+  - model: c*
+    start: anywhere
+    tags: think
+    interleaved: false
+    codeAware: no
+    whitespace: exact
+    unterminated: content
+    reasoningField: both
+    history: keep
+    toolCallRecovery: off
+    maxRetries: 5
+timeouts: {connectSeconds: 1, firstByteSeconds: 2, idleSeconds: 3.5, answerSeconds: 4, requestSeconds: 0}
+maxBodyBytes: 10
+maxEventBytes: 11
+passthroughPaths: [/v1/x, /y/*]
+cors: {allowOrigins: ["https://a.example", "http://localhost:3000"], allowHeaders: [X-A], allowCredentials: true, maxAgeSeconds: 1}
+log: {level: debug, format: json}
+"""
+    rule = Rule(
+        start=Start.ANYWHERE,
+        interleaved=False,
+        code_aware=False,
+        whitespace=Whitespace.EXACT,
+        unterminated=Unterminated.CONTENT,
+        reasoning_field=ReasoningField.BOTH,
+        max_retries=5,
+    )
+    file = tmp_path / "proxy.yaml"
+    assert read(tmp_path, text) == Settings(
+        listen=Listen("0.0.0.0", 9),
+        upstream="https://h",
+        entries=(Entry("a/b", Rule(), f"{file}:5"), Entry("c*", rule, f"{file}:6")),
+        timeouts=Timeouts(1, 2, 3.5, 4, 0),
+        max_body_bytes=10,
+        max_event_bytes=11,
+        passthrough_paths=("/v1/x", "/y/*"),
+        cors=Cors(
+            ("https://a.example", "http://localhost:3000"), ("X-A",), allow_credentials=True, max_age_s=1
+        ),
+        log=Log(LogLevel.DEBUG, LogFormat.JSON),
+    )
+
+
+def test_snake_case_is_the_same(tmp_path: Path) -> None:
+    camel = read(
+        tmp_path,
+        "maxBodyBytes: 5\ntimeouts: {idleSeconds: 1}\ninlineThinkTagModels: [{model: a, codeAware: false}]",
+    )
+    snake = read(
+        tmp_path,
+        "max_body_bytes: 5\ntimeouts: {idle_seconds: 1}\ninline_think_tag_models: [{model: a, code_aware: false}]",
+    )
+    assert camel == snake
+    assert camel.max_body_bytes == 5
+
+
+@pytest.mark.parametrize("word", ["off", "'off'", "false"])
+def test_off_is_off_however_yaml_reads_it(tmp_path: Path, word: str) -> None:
+    settings = read(tmp_path, f"inlineThinkTagModels: [{{model: a, toolCallRecovery: {word}}}]")
+    assert settings.entries[0].rule.tool_call_recovery is ToolCallRecovery.OFF
+
+
+@pytest.mark.parametrize("name", ["off", "no", "on", "1:30", "2024-05-01", "0x", "1_000", "null-model"])
+def test_names_that_yaml_1_1_would_not_leave_alone(tmp_path: Path, name: str) -> None:
+    assert names(read(tmp_path, f"inlineThinkTagModels: [{name}]")) == [name]
+
+
+def test_keys_without_a_value_count_as_not_written(tmp_path: Path) -> None:
+    assert (
+        read(tmp_path, "listen:\nupstream:\ninlineThinkTagModels:\ncors:\ntimeouts: {idleSeconds: }\n")
+        == Settings()
+    )
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "{}", "\ufeff{}"])
+def test_empty_files(tmp_path: Path, text: str) -> None:
+    assert read(tmp_path, text) == Settings()
+
+
+def test_merge_keys(tmp_path: Path) -> None:
+    text = """
+inlineThinkTagModels:
+  - &base {model: a, start: implicit, maxRetries: 1}
+  - {<<: *base, model: b}
+  - {<<: [{model: z, maxRetries: 7}, *base], model: c}
+"""
+    rules = {entry.name: entry.rule for entry in read(tmp_path, text).entries}
+    assert rules["b"] == rules["a"] == Rule(start=Start.IMPLICIT, max_retries=1)
+    assert rules["c"] == Rule(start=Start.IMPLICIT, max_retries=7)
+
+
+@pytest.mark.parametrize(
+    ("written", "used"),
+    [
+        ("http://h", "http://h"),
+        ("http://h/", "http://h"),
+        ("http://h:1/v1", "http://h:1"),
+        ("http://h/v1/", "http://h"),
+        ("http://h/v1//", "http://h"),
+        ("https://h/base/v1", "https://h/base"),
+        ("https://h/base/", "https://h/base"),
+        ("http://h/api-v1", "http://h/api-v1"),
+        ("HTTP://h", "http://h"),
+        ("http://[::1]:8000/v1", "http://[::1]:8000"),
+    ],
+)
+def test_upstream_addresses(tmp_path: Path, written: str, used: str) -> None:
+    assert read(tmp_path, f"upstream: '{written}'").upstream == used
+
+
+# --- precedence ---
+
+
+def test_command_line_over_environment_over_file_over_default(tmp_path: Path) -> None:
+    text = "listen: {host: file, port: 1}\nmaxBodyBytes: 1\n"
+    environ = {"THINK_PROXY_LISTEN__PORT": "2", "THINK_PROXY_MAX_BODY_BYTES": "2"}
+    settings = read(tmp_path, text, environ, max_body_bytes=3)
+    assert settings == Settings(listen=Listen("file", 2), max_body_bytes=3)
+    assert read(tmp_path, text, environ, listen={"port": 4}).listen == Listen("file", 4)
+
+
+def test_overrides_that_say_nothing(tmp_path: Path) -> None:
+    settings = read(
+        tmp_path, "upstream: http://h\nlisten: {port: 1}", upstream=None, listen={"host": None, "port": None}
+    )
+    assert settings == Settings(upstream="http://h", listen=Listen(port=1))
+
+
+def test_lists_are_replaced_whole(tmp_path: Path) -> None:
+    text = "inlineThinkTagModels: [a, b]"
+    variable = {"THINK_PROXY_INLINE_THINK_TAG_MODELS": '["c", {"model": "d", "start": "implicit"}]'}
+    settings = read(tmp_path, text, variable)
+    assert settings.entries == (
+        Entry("c", Rule(), "THINK_PROXY_INLINE_THINK_TAG_MODELS"),
+        Entry("d", Rule(start=Start.IMPLICIT), "THINK_PROXY_INLINE_THINK_TAG_MODELS"),
+    )
+    assert names(read(tmp_path, text, {"THINK_PROXY_INLINE_THINK_TAG_MODELS": "[]"})) == []
+    assert names(read(tmp_path, text, variable, inlineThinkTagModels=["e"])) == ["e"]
+    assert names(read(tmp_path, text, variable, inlineThinkTagModels=[])) == []
+
+
+def test_a_bad_value_is_blamed_on_its_own_source(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(
+            tmp_path,
+            "listen: {port: 1}\ninlineThinkTagModels: [a, {model: b, start: implicit}]\nmaxBodyBytes: 0",
+            {
+                "THINK_PROXY_LISTEN__PORT": "x",
+                "THINK_PROXY_INLINE_THINK_TAG_MODELS": '["a", {"model": "b", "start": "no"}]',
+            },
+            maxEventBytes=0,
+        )
+    assert [str(problem) for problem in caught.value.problems] == [
+        f"{tmp_path}/proxy.yaml:3: maxBodyBytes: must be more than 0",
+        "THINK_PROXY_INLINE_THINK_TAG_MODELS: inlineThinkTagModels[1].start: must be one of leading, implicit, anywhere",
+        "THINK_PROXY_LISTEN__PORT: listen.port: must be a whole number",
+        "command line: maxEventBytes: must be more than 0",
+    ]
+
+
+def test_which_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for number, name in enumerate(("config/proxy.yaml", "other.yaml", "named.yaml")):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"maxBodyBytes: {number + 1}")
+    assert load(environ={}).max_body_bytes == 1
+    assert load(environ={"THINK_PROXY_CONFIG": "other.yaml"}).max_body_bytes == 2
+    assert load(Path("named.yaml"), environ={"THINK_PROXY_CONFIG": "other.yaml"}).max_body_bytes == 3
+    assert load(environ={"THINK_PROXY_CONFIG": ""}).max_body_bytes == 1
+
+
+# --- environment ---
+
+
+def test_variables_of_every_kind(tmp_path: Path) -> None:
+    environ = {
+        "THINK_PROXY_LISTEN": '{"host": "h", "port": 1}',
+        "THINK_PROXY_LISTEN__PORT": "2",
+        "THINK_PROXY_UPSTREAM": "http://h/v1",
+        "THINK_PROXY_TIMEOUTS__IDLE_SECONDS": "1.5",
+        "THINK_PROXY_PASSTHROUGH_PATHS": '["/a"]',
+        "THINK_PROXY_CORS__ALLOW_ORIGINS": '["https://a"]',
+        "THINK_PROXY_CORS__ALLOW_CREDENTIALS": "true",
+        "THINK_PROXY_LOG": '{"level": "error"}',
+        "THINK_PROXY_WATCH_CONFIG": "false",
+    }
+    assert read(tmp_path, "", environ) == Settings(
+        listen=Listen("h", 2),
+        upstream="http://h",
+        timeouts=Timeouts(idle_s=1.5),
+        passthrough_paths=("/a",),
+        cors=Cors(("https://a",), allow_credentials=True),
+        log=Log(LogLevel.ERROR),
+    )
+
+
+def test_empty_variables_count_as_not_set(tmp_path: Path) -> None:
+    environ = {name_variable(path): "" for path in list_keys()}
+    assert read(tmp_path, "upstream: http://h", environ) == Settings(upstream="http://h")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("PASSTHROUGH_PATHS", "/a", "passthroughPaths: must be JSON"),
+        ("PASSTHROUGH_PATHS", '"/a"', "passthroughPaths: must be a list"),
+        ("CORS", "{", "cors: must be JSON"),
+        ("CORS", "[" * 100_000, "cors: must be JSON"),
+        ("CORS", '{"allowOrigin": []}', "cors.allowOrigin: unknown key; did you mean allowOrigins?"),
+        ("LISTEN", "8080", "listen: must be a mapping of keys to values"),
+        ("LISTEN__PORT", "tcp://10.0.0.1:80", "listen.port: must be a whole number"),
+        ("UPSTREAM", "http://${NOT_SET}", "upstream: the environment variable NOT_SET is not set"),
+        ("API_KEYS", '["sk-1"]', "apiKeys: is not built yet in this version"),
+        ("LISTEN__UDS", "/run/x", "listen.uds: is not built yet in this version"),
+    ],
+)
+def test_bad_variables(tmp_path: Path, name: str, value: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(tmp_path, "", {f"THINK_PROXY_{name}": value})
+    assert str(caught.value) == f"THINK_PROXY_{name}: {problem}"
+
+
+def test_unknown_variables_are_ignored(tmp_path: Path) -> None:
+    environ = {
+        "THINK_PROXY_X": "1",
+        "THINK_PROXY_LISTEN__X": "1",
+        "THINK_PROXY_LISTEN__PORT__X": "1",
+        "THINK_PROXY_": "1",
+    }
+    assert read(tmp_path, "", environ) == Settings()
+
+
+def inject_service(name: str) -> dict[str, str]:
+    """Return what Kubernetes puts into the environment for a service with one named port."""
+    prefix = name.upper().replace("-", "_")
+    address = {f"_PORT_8080_TCP{end}": "10.0.0.1" for end in ("", "_PROTO", "_PORT", "_ADDR")}
+    rest = {
+        "_SERVICE_HOST": "10.0.0.1",
+        "_SERVICE_PORT": "80",
+        "_SERVICE_PORT_HTTP": "80",
+        "_PORT": "tcp://10.0.0.1:80",
+    }
+    return {prefix + end: value for end, value in (address | rest).items()}
+
+
+def test_no_key_can_be_set_by_kubernetes(tmp_path: Path) -> None:
+    services = ["think-proxy", *("think-proxy-" + "-".join(path).replace("_", "-") for path in list_keys())]
+    injected: dict[str, str] = {}
+    for service in services:
+        injected |= inject_service(service)
+    assert "THINK_PROXY_PORT" in injected
+    assert not injected.keys() & {name_variable(path) for path in list_keys()}
+    assert read(tmp_path, "", injected) == Settings()
+
+
+# --- ${NAME} ---
+
+
+def test_variables_in_texts(tmp_path: Path) -> None:
+    text = """
+listen: {port: "${PORT}"}
+upstream: "http://${HOST}:${PORT}/v1"
+inlineThinkTagModels: ["${MODEL}", {model: "${MODEL}-*", start: "${START}"}]
+passthroughPaths: ["/${HOST}/$HOST/$$"]
+"""
+    environ = {"PORT": "81", "HOST": "h", "MODEL": "${HOST}", "START": "implicit"}
+    settings = read(tmp_path, text, environ)
+    assert settings.listen.port == 81
+    assert settings.upstream == "http://h:81"
+    # What comes out of a variable is not read again.
+    assert names(settings) == ["${HOST}", "${HOST}-*"]
+    assert settings.entries[1].rule.start is Start.IMPLICIT
+    assert settings.passthrough_paths == ("/h/$HOST/$$",)
+
+
+def test_variables_in_variables_and_overrides(tmp_path: Path) -> None:
+    environ = {
+        "THINK_PROXY_UPSTREAM": "http://${HOST}",
+        "THINK_PROXY_PASSTHROUGH_PATHS": '["/${HOST}"]',
+        "HOST": "h",
+    }
+    assert read(tmp_path, "", environ) == Settings(upstream="http://h", passthrough_paths=("/h",))
+    assert read(tmp_path, "", environ, upstream="http://x-${HOST}").upstream == "http://x-h"

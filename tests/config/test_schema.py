@@ -1,0 +1,124 @@
+"""The schema and the documentation say what the models do."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from pydantic.alias_generators import to_camel
+
+from proxy.config import describe
+from proxy.config.environment import name_variable
+from proxy.config.keys import list_keys
+from proxy.config.schema import build_schema, render_schema
+from proxy.config.unbuilt import NOT_BUILT_KEYS, NOT_BUILT_VALUES
+from proxy.rules import Rule
+from proxy.settings import Cors, Entry, Settings
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = ROOT / "config" / "schema.json"
+DOCUMENT = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+
+
+def accept(data: object) -> None:
+    jsonschema.Draft202012Validator(build_schema()).validate(data)
+
+
+def test_the_schema_in_the_repository_is_current() -> None:
+    assert SCHEMA.read_text(encoding="utf-8") == render_schema(), (
+        "run: python -m proxy.config > config/schema.json"
+    )
+
+
+def test_the_module_prints_it() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "proxy.config"], cwd=ROOT, capture_output=True, check=True, text=True
+    )
+    assert run.stdout == render_schema()
+
+
+def test_it_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(build_schema())
+
+
+def test_it_accepts_the_shipped_file() -> None:
+    accept(yaml.safe_load((ROOT / "config" / "proxy.yaml").read_text(encoding="utf-8")))
+
+
+def test_it_accepts_every_key() -> None:
+    settings = Settings(entries=(Entry("a", Rule()),), cors=Cors(("*",)))
+    data = describe(settings)
+    data["inlineThinkTagModels"].append("b*")
+    accept(data)
+    accept({"listen": {"port": "${PORT}"}, "log": {"level": "${LEVEL}"}})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"upstreem": "x"},
+        {"listen": {"port": 65536}},
+        {"listen": {"port": "x"}},
+        {"timeouts": {"idleSeconds": -1}},
+        {"maxBodyBytes": 0},
+        {"cors": {}},
+        {"inlineThinkTagModels": [5]},
+        {"inlineThinkTagModels": [{"start": "implicit"}]},
+        {"inlineThinkTagModels": [{"model": "a", "codeaware": True}]},
+        *({to_camel(str(path[0])): "x"} for path in NOT_BUILT_KEYS if len(path) == 1),
+        *(
+            {"inlineThinkTagModels": [{"model": "a", to_camel(name): word}]}
+            for name, words in NOT_BUILT_VALUES.items()
+            for word in sorted(words)
+        ),
+    ],
+    ids=str,
+)
+def test_it_refuses_what_is_refused(data: dict[str, Any]) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        accept(data)
+
+
+def read_rows(heading: str) -> dict[str, list[str]]:
+    section = DOCUMENT.split(f"## {heading}\n")[1].split("\n## ")[0]
+    rows = [re.split(r"\s*\|\s*", line)[1:-1] for line in section.splitlines() if line.startswith("| `")]
+    return {row[0].strip("`"): row[1:] for row in rows}
+
+
+def find_value(data: Any, key: str) -> Any:
+    for part in key.split("."):
+        data = data[part]
+    return data
+
+
+def test_the_documentation_lists_every_key_with_its_default_and_variable() -> None:
+    defaults = describe(Settings(cors=Cors(("*",))))
+    rows = read_rows("Keys")
+    built = [path for path in list_keys() if path not in NOT_BUILT_KEYS]
+    assert list(rows) == [".".join(map(to_camel, path)) for path in built]
+    for path, (key, (default, variable, _)) in zip(built, rows.items(), strict=True):
+        assert variable == f"`{name_variable(path)}`"
+        if default not in {"", "required"}:
+            assert json.loads(default.strip("`")) == find_value(defaults, key), key
+
+
+def test_the_documentation_lists_every_key_of_an_entry() -> None:
+    (entry,) = describe(Settings(entries=(Entry("a", Rule()),)))["inlineThinkTagModels"]
+    rows = read_rows("Models")
+    assert list(rows) == list(entry)
+    assert {key: json.loads(row[0].strip("`")) for key, row in rows.items() if key != "model"} == {
+        key: value for key, value in entry.items() if key != "model"
+    }
+
+
+def test_the_documentation_names_what_is_not_built() -> None:
+    section = DOCUMENT.split("## Not built yet\n")[1]
+    for path in NOT_BUILT_KEYS:
+        assert f"`{'.'.join(to_camel(str(part)) for part in path)}`" in section

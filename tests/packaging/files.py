@@ -1,0 +1,53 @@
+"""The packaging files as data, for the tests beside it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction of the Dockerfile, its lines joined: `COPY`, `config/proxy.yaml /etc/…`."""
+
+    word: str
+    rest: str
+
+
+def read_dockerfile() -> list[Instruction]:
+    text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
+    lines = (line for line in text.replace("\\\n", " ").splitlines() if line.strip())
+    return [Instruction(*line.split(maxsplit=1)) for line in lines]
+
+
+def read_final_stage() -> list[Instruction]:
+    instructions = read_dockerfile()
+    last = max(i for i, instruction in enumerate(instructions) if instruction.word == "FROM")
+    return instructions[last:]
+
+
+def image_environ() -> dict[str, str]:
+    """The variables that a process in the image starts with, as far as the Dockerfile sets them."""
+    words = [word for i in read_final_stage() if i.word == "ENV" for word in shlex.split(i.rest)]
+    return dict(word.split("=", 1) for word in words)
+
+
+def health_command() -> list[str]:
+    (health,) = [i.rest for i in read_final_stage() if i.word == "HEALTHCHECK"]
+    command: list[str] = json.loads(health.partition("CMD")[2])
+    return command
+
+
+def read_compose(**variables: str) -> Any:
+    """The compose file, `${NAME:-default}` filled in from `variables`, else from the defaults."""
+    text = (ROOT / "docker-compose.yml").read_text()
+    filled = re.sub(r"\$\{(\w+):-([^}]*)\}", lambda m: variables.get(m[1], m[2]), text)
+    return yaml.safe_load(filled)

@@ -1,0 +1,1 @@
+"""The splitter held to its specification: a table, a second implementation, and properties."""
