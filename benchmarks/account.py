@@ -22,7 +22,7 @@ def read_cpu_s(pid: int) -> float:
     """Return CPU seconds, user and system, of the process, its living and its reaped descendants."""
     ticks = 0
     for each in find_tree(pid):
-        # The name in parentheses may hold spaces; utime, stime, cutime, cstime are fields 14 to 17, see proc(5).
+        # proc(5): the name in parentheses may hold spaces; utime, stime, cutime, cstime follow from field 14.
         fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
         ticks += sum(int(field) for field in fields[11:15])
     return ticks * _TICK_S

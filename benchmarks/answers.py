@@ -1,4 +1,4 @@
-"""What the model server of the benchmark says: the same words for the server that sends and the client that checks.
+"""What the model server of the benchmark says: the words it sends, and those the client expects.
 
 The request's model name picks the mode, so that every proxy carries it unseen:
 

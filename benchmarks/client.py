@@ -1,4 +1,4 @@
-"""A client that costs little, counts everything and believes nothing: every answer is checked after the clock stops.
+"""A client that costs little and believes nothing: every answer is checked after the clock stops.
 
 Usage: python benchmarks/client.py --port P --model plain/full --connections 16 --requests 20 --expect raw
 Prints one JSON object, the fields of `Figures`.
@@ -57,7 +57,7 @@ class Connection(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", transport)
 
     async def ask(self, request: bytes) -> None:
-        """Send the request, return when its answer is complete; raise `ConnectionError` when it breaks off."""
+        """Send the request, return when it is answered; raise `ConnectionError` when it breaks off."""
         if self._lost is not None:
             raise self._lost
         self._parser = httptools.HttpResponseParser(self)
@@ -104,7 +104,8 @@ def make_request(options: argparse.Namespace) -> bytes:
     body = json.dumps(asked, separators=(",", ":")).encode()
     head = (
         f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{options.port}\r\n"
-        f"Content-Type: application/json\r\nAuthorization: Bearer sk-bench\r\nContent-Length: {len(body)}\r\n\r\n"
+        "Content-Type: application/json\r\nAuthorization: Bearer sk-bench\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
 
@@ -153,7 +154,7 @@ class Check:
 
 
 def read_stream(body: bytes) -> tuple[list[Any], bool]:
-    """Return the payloads of a stream's events and whether `[DONE]` was the last; raise ValueError on another line."""
+    """Return the events' payloads and whether `[DONE]` came last; raise ValueError on any other line."""
     payloads: list[Any] = []
     ended = False
     for event in body.removesuffix(b"\n\n").split(b"\n\n"):

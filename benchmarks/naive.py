@@ -1,4 +1,4 @@
-"""The proxy one writes first: FastAPI, httpx and StreamingResponse. A peer of the benchmark, not of the product.
+"""The proxy one writes first: FastAPI, httpx, StreamingResponse. A peer of the benchmark.
 
 Usage: python benchmarks/naive.py --port P --upstream URL
 """

@@ -2,32 +2,29 @@
 
 Usage: python benchmarks/run.py [--rounds 5] [--only full,paced] [--peers nginx,ours] [--output FILE]
 
-The proxies share one core, the model server and the client the other. CPU is what the operating system
-accounts to the proxy's processes. A round runs every peer once, so that noise hits all of them; figures are
-medians over the rounds, ratios are taken within a round.
+The proxies share one core, the model server and the client the other. A round runs every scenario on every
+peer once, so that noise hits all of them; ratios are taken within a round.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from account import describe_machine, read_cpu_s, read_memory_kib, reset_peak
+from account import read_cpu_s, read_memory_kib, reset_peak
 from peers import HERE, Peer, Running, find_port, list_peers, start
+from report import NAN, Samples, write_report
 
 CLIENT = str(HERE / "client.py")
-Samples = dict[tuple[str, str], list[float]]  # (peer, figure) -> one value per round, NaN when it failed
+CLIENT_S = 600  # the longest a client may run
 
 
 @dataclass(frozen=True)
@@ -38,19 +35,13 @@ class Scenario:
     mode: str  # second half of the model name, see answers.py
     connections: int
     requests: int = 1
-    options: tuple[str, ...] = field(default=())
+    options: tuple[str, ...] = ()
 
-    def make_arguments(self, peer: Peer) -> list[str]:
-        """Return the client's command line, with the peer's share of the load."""
-        connections, requests = self.connections, self.requests
-        if requests > 1:
-            requests = max(1, round(requests * peer.load))
-        else:
-            connections = max(1, round(connections * peer.load))
-        return [
-            *("--port", str(peer.port), "--model", f"{peer.kind}/{self.mode}", "--expect", peer.expect),
-            *("--connections", str(connections), "--requests", str(requests), *self.options),
-        ]
+    def scale(self, load: float) -> tuple[int, int]:
+        """Return connections and requests for a share of the load."""
+        if self.requests > 1:
+            return self.connections, max(1, round(self.requests * load))
+        return max(1, round(self.connections * load)), 1
 
 
 SCENARIOS = (
@@ -64,151 +55,92 @@ SCENARIOS = (
 )
 
 
-def measure(running: Running, scenario: Scenario, core: int) -> tuple[dict[str, Any], float, int]:
-    """Run the client on `core`; return its figures, the peer's CPU seconds and its memory peak in KiB."""
-    pid = running.pid
-    if pid is not None:
-        reset_peak(pid)
-    before = read_cpu_s(pid) if pid is not None else 0.0
+def run_client(peer: Peer, scenario: Scenario, core: int) -> dict[str, Any]:
+    """Run the client on `core` and return its figures, see client.py; raise RuntimeError when it fails."""
+    connections, requests = scenario.scale(peer.load)
+    command = [sys.executable, CLIENT, "--port", str(peer.port), "--model", f"{peer.kind}/{scenario.mode}"]
+    command += ["--expect", peer.expect, "--connections", str(connections), "--requests", str(requests)]
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
-    command = [sys.executable, CLIENT, *scenario.make_arguments(running.peer)]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=600, check=False)
+        done = subprocess.run(
+            [*command, *scenario.options], capture_output=True, timeout=CLIENT_S, check=False, text=True
+        )
     finally:
         os.sched_setaffinity(0, allowed)
     if done.returncode:
-        raise RuntimeError(done.stderr.decode(errors="replace"))
-    used = read_cpu_s(pid) - before if pid is not None else 0.0
-    return json.loads(done.stdout), used, read_memory_kib(pid, "VmHWM") if pid is not None else 0
+        raise RuntimeError(done.stderr)
+    figures: dict[str, Any] = json.loads(done.stdout)
+    return figures
 
 
-def run_round(running: list[Running], scenarios: list[Scenario], core: int, samples: Samples) -> list[str]:
-    """Run every scenario on every peer once, add to `samples`, return what went wrong."""
+def measure(running: Running, scenario: Scenario, core: int, idle_kib: int, samples: Samples) -> str | None:
+    """Run one scenario on one peer, add its figures, return what went wrong."""
+    peer, pid = running.peer, running.pid
+    cpu_s = peak_kib = 0.0
+    if pid is None:
+        seen = run_client(peer, scenario, core)
+    else:
+        reset_peak(pid)
+        before = read_cpu_s(pid)
+        seen = run_client(peer, scenario, core)
+        cpu_s, peak_kib = read_cpu_s(pid) - before, read_memory_kib(pid, "VmHWM")
+    cpu_us = cpu_s * 1e6 / max(1, seen["events"])
+    figures = {
+        "cpu": cpu_us,
+        "first": seen["first_ms_p50"],
+        "gap": seen["gap_ms_p99"],
+        "stream": max(0.0, peak_kib - idle_kib) / scenario.scale(peer.load)[0],
+    }
+    wrong = seen["failures"]
+    for name, value in figures.items():
+        samples.add(peer.name, f"{scenario.name}.{name}", NAN if wrong else value)
+    print(f"  {scenario.name:7} {peer.name:18} {cpu_us:9.1f} µs  {seen['seconds']:6.2f} s", flush=True)
+    return f"{peer.name}, {scenario.name}: {len(wrong)} times, {wrong[0][:300]}" if wrong else None
+
+
+def compare(
+    peers: list[Peer], scenarios: list[Scenario], rounds: int, output: Path, cores: tuple[int, int]
+) -> int:
+    """Start all peers, measure, write the report; return in how many runs an answer was wrong.
+
+    Args:
+        peers: whom to compare.
+        scenarios: on what.
+        rounds: how often.
+        output: where the report goes.
+        cores: the proxies' core and the client's.
+    """
+    samples = Samples()
     faults: list[str] = []
-    for scenario in scenarios:
+    with ExitStack() as stack:
+        running = [stack.enter_context(start(peer, cores[0])) for peer in peers]
         for each in running:
-            name = each.peer.name
-            seen, cpu_s, peak_kib = measure(each, scenario, core)
-            if seen["failures"]:
-                faults.append(
-                    f"{name}, {scenario.name}: {len(seen['failures'])} wrong, {seen['failures'][0][:300]}"
-                )
-            cpu_us = cpu_s * 1e6 / max(1, seen["events"])
-            figures = {
-                "cpu": cpu_us,
-                "peak": peak_kib,
-                "first": seen["first_ms_p50"],
-                "gap": seen["gap_ms_p99"],
-            }
-            for figure, value in figures.items():
-                samples[name, f"{scenario.name}.{figure}"].append(float("nan") if seen["failures"] else value)
-            print(f"  {scenario.name:7} {name:18} {cpu_us:9.1f} us  {seen['seconds']:6.2f} s", flush=True)
-    return faults
-
-
-def find_ratio(samples: Samples, name: str, figure: str) -> float:
-    """Return the median over the rounds of peer against nginx; NaN when there is no nginx."""
-    pairs = zip(samples[name, figure], samples["nginx", figure], strict=False)
-    return statistics.median([mine / theirs for mine, theirs in pairs if theirs] or [float("nan")])
-
-
-def find_spread(samples: Samples, name: str, figure: str) -> float:
-    """Return half the range over the rounds, as a share of the median: how noisy it was."""
-    values = samples[name, figure]
-    return (max(values) - min(values)) / 2 / statistics.median(values)
-
-
-def format_table(
-    running: list[Running], samples: Samples, idle_kib: dict[str, int], streams: int
-) -> list[str]:
-    """Return the table's lines: a row per peer, a dash where it was not measured or failed."""
-
-    def show(name: str, figure: str, scale: float = 1.0, digits: int = 1) -> str:
-        value = statistics.median(samples[name, figure]) * scale if samples[name, figure] else float("nan")
-        return "–" if value != value or not value else f"{value:.{digits}f}"  # noqa: PLR0124 - NaN
-
-    def show_ratio(name: str, figure: str) -> str:
-        ratio = find_ratio(samples, name, figure)
-        return "–" if ratio != ratio or not ratio else f"{ratio:.2f}×"  # noqa: PLR0124 - NaN
-
-    head = ("peer", "full speed, µs/event", "vs nginx", "paced, µs/event", "vs nginx", "first event, ms")
-    head += ("gap p99 paced, ms", "400 tokens in one body, µs", "1 MiB body, µs", "20 MiB request, ms")
-    head += (f"KiB per stream at {streams}", "RSS idle, MB", "ready, s")
-    rows = [head, tuple("---" if not i else "---:" for i in range(len(head)))]
-    for each in running:
-        name = each.peer.name
-        peaks = samples[name, "many.peak"]
-        streamed = streams * each.peer.load
-        per_stream = (
-            "–" if each.pid is None or not peaks else f"{(max(peaks) - idle_kib[name]) / streamed:.0f}"
-        )
-        row = (name, show(name, "full.cpu"), show_ratio(name, "full.cpu"), show(name, "paced.cpu"))
-        row += (show_ratio(name, "paced.cpu"), show(name, "first.first", digits=2), show(name, "paced.gap"))
-        row += (
-            show(name, "whole.cpu", digits=0),
-            show(name, "mib.cpu", digits=0),
-            show(name, "upload.cpu", 1e-3),
-        )
-        row += (per_stream, "–" if each.pid is None else f"{idle_kib[name] / 1024:.0f}")
-        rows.append((*row, f"{each.ready_s:.2f}" if each.pid is not None else "–"))
-    return [f"| {' | '.join(row)} |" for row in rows]
-
-
-def write_report(lines: list[str], notes: list[str], output: Path) -> None:
-    """Write the table with the machine it was measured on."""
-    today = datetime.datetime.now(datetime.UTC).date()
-    text = [
-        "# Benchmark",
-        "",
-        f"{today}, {describe_machine()}. `make bench` writes this file.",
-        "",
-        *lines,
-        "",
-        *notes,
-    ]
-    output.write_text("\n".join(text) + "\n")
-    print("\n".join(text))
+            run_client(each.peer, Scenario("warm", "full", 1, 2), cores[1])
+        idle_kib = {each.peer.name: read_memory_kib(each.pid) for each in running if each.pid is not None}
+        for number in range(rounds):
+            print(f"round {number + 1} of {rounds}, load {os.getloadavg()[0]:.1f}", flush=True)
+            for scenario in scenarios:
+                for each in running:
+                    idle = idle_kib.get(each.peer.name, 0)
+                    fault = measure(each, scenario, cores[1], idle, samples)
+                    faults += [fault] if fault else []
+    write_report(
+        output,
+        running=running,
+        samples=samples,
+        idle_kib=idle_kib,
+        scenarios=[each.name for each in scenarios],
+        rounds=rounds,
+        faults=faults,
+    )
+    return len(faults)
 
 
 def select(names: str, available: list[Any]) -> list[Any]:
     """Return those whose name begins with one of the comma-separated `names`; all for an empty string."""
     wanted = tuple(name for name in names.split(",") if name)
     return [each for each in available if not wanted or each.name.startswith(wanted)]
-
-
-def compare(
-    peers: list[Peer], scenarios: list[Scenario], rounds: int, output: Path, cores: tuple[int, int]
-) -> int:
-    """Start all peers, measure, write the report; return how many answers were wrong."""
-    samples: Samples = defaultdict(list)
-    faults: list[str] = []
-    with ExitStack() as stack:
-        running = [stack.enter_context(start(peer, cores[0])) for peer in peers]
-        warm = Scenario("warm", "full", 1, 2)
-        for each in running:
-            measure(each, warm, cores[1])
-        idle_kib = {each.peer.name: read_memory_kib(each.pid) for each in running if each.pid is not None}
-        for number in range(rounds):
-            print(f"round {number + 1} of {rounds}, load {os.getloadavg()[0]:.1f}", flush=True)
-            faults += run_round(running, scenarios, cores[1], samples)
-    noisy = [
-        f"{scenario.name} {find_spread(samples, 'nginx', f'{scenario.name}.cpu'):.0%}"
-        for scenario in scenarios
-        if samples["nginx", f"{scenario.name}.cpu"]
-        and statistics.median(samples["nginx", f"{scenario.name}.cpu"])
-    ]
-    notes = [
-        f"Medians of {rounds} rounds; CPU is the proxy's alone. Full speed: 16 connections, 400 tokens each, no pause, "
-        "one write per event. Paced: 200 streams at 50 tokens a second. First event: one stream at a time. "
-        "Every answer was compared with what the server sent.",
-        *([f"Half the range of nginx's CPU over the rounds: {', '.join(noisy)}."] if noisy else []),
-        *[f"{peer.name} carried {peer.load:.0%} of the load." for peer in peers if peer.load != 1],
-        *[f"Wrong: {fault}" for fault in faults],
-    ]
-    many = next(scenario for scenario in SCENARIOS if scenario.name == "many")
-    write_report(format_table(running, samples, idle_kib, many.connections), notes, output)
-    return len(faults)
 
 
 def main() -> None:
@@ -226,16 +158,15 @@ def main() -> None:
         sys.exit("needs two cores: one for the proxies, one for server and client")
     with tempfile.TemporaryDirectory() as work:
         port = find_port()
-        server = Peer(
-            "server",
-            (sys.executable, str(HERE / "upstream.py"), "--port", str(port)),
-            port,
-            ready_path="/health",
-        )
-        peers = select(given.peers, list_peers(port, Path(work)))
-        scenarios = select(given.only, list(SCENARIOS))
-        with start(server, cores[0]):
-            wrong = compare(peers, scenarios, given.rounds, given.output, (cores[1], cores[0]))
+        command = (sys.executable, str(HERE / "upstream.py"), "--port", str(port))
+        with start(Peer("server", command, port, ready_path="/health"), cores[0]):
+            wrong = compare(
+                select(given.peers, list_peers(port, Path(work))),
+                select(given.only, list(SCENARIOS)),
+                given.rounds,
+                given.output,
+                (cores[1], cores[0]),
+            )
     sys.exit(1 if wrong else 0)
 
 

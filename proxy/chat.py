@@ -94,7 +94,11 @@ def reasoning_text(message: dict[str, Any]) -> str:
         if isinstance(message.get(name), str) and message[name]:
             return str(message[name])
     details = message.get("reasoning_details")
-    texts = [detail.get("text") for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []
+    texts = (
+        [detail.get("text") for detail in details if isinstance(detail, dict)]
+        if isinstance(details, list)
+        else []
+    )
     return "".join(text for text in texts if isinstance(text, str))
 
 
@@ -107,7 +111,9 @@ def is_bare(chunk: dict[str, Any]) -> bool:
             return False
         if any(value is not None for key, value in choice.items() if key not in ("index", "delta")):
             return False
-        if any(value is not None and (key, value) != ("content", "") for key, value in choice["delta"].items()):
+        if any(
+            value is not None and (key, value) != ("content", "") for key, value in choice["delta"].items()
+        ):
             return False
     return True
 

@@ -179,7 +179,9 @@ class Connection(asyncio.Protocol):
         if self._head is not None and not self._framed and not self._complete and exc is None:
             self._complete = True  # RFC 9112, 6.3: a body without a length ends with the connection
         elif not self._complete and self._error is None:
-            self._error = BrokenError("The model server closed the connection before its answer was complete.")
+            self._error = BrokenError(
+                "The model server closed the connection before its answer was complete."
+            )
         self._wake()
         self._on_lost(self)
 

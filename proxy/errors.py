@@ -1,14 +1,15 @@
 """What can go wrong, as a tree. Every leaf knows how a client is told.
 
-    ProxyError                   status  code
-    ├── RequestError                400  invalid_request
-    │   ├── PathError               404  not_found
-    │   ├── MethodError             405  method_not_allowed
-    │   └── BodySizeError           413  request_too_large
-    └── UpstreamError               502  upstream_error
-        ├── UnreachableError        502  upstream_unreachable
-        ├── BrokenError             502  upstream_broken
-        └── SilentError             504  upstream_timeout
+ProxyError                   status  code
+├── RequestError                400  invalid_request
+│   ├── PathError               404  not_found
+│   ├── MethodError             405  method_not_allowed
+│   ├── RequestTimeoutError     408  request_timeout
+│   └── BodySizeError           413  request_too_large
+└── UpstreamError               502  upstream_error
+    ├── UnreachableError        502  upstream_unreachable
+    ├── BrokenError             502  upstream_broken
+    └── SilentError             504  upstream_timeout
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ class ProxyError(Exception):
     status = 500
     type = "proxy_error"
     code = "internal_error"
+    headers: tuple[tuple[bytes, bytes], ...] = ()
 
     def __init__(self, message: str, *, param: str | None = None) -> None:
         """Say what happened and what to do about it; `param` names the field at fault."""
@@ -54,6 +56,15 @@ class MethodError(RequestError):
 
     status = 405
     code = "method_not_allowed"
+    headers = ((b"allow", b"POST, OPTIONS"),)
+
+
+class RequestTimeoutError(RequestError):
+    """The client took too long to send its request; what is left of it is not read."""
+
+    status = 408
+    code = "request_timeout"
+    headers = ((b"connection", b"close"),)
 
 
 class BodySizeError(RequestError):
@@ -61,6 +72,7 @@ class BodySizeError(RequestError):
 
     status = 413
     code = "request_too_large"
+    headers = ((b"connection", b"close"),)
 
 
 class UpstreamError(ProxyError):

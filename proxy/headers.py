@@ -35,7 +35,9 @@ def find(headers: Headers, name: bytes) -> bytes | None:
     return next((value for key, value in headers if key == name), None)
 
 
-def for_upstream(headers: Headers, *, host: bytes, body_bytes: int, request_id: bytes, identity: bool) -> Headers:
+def for_upstream(
+    headers: Headers, *, host: bytes, body_bytes: int, request_id: bytes, identity: bool
+) -> Headers:
     """Return the fields of a request to the model server.
 
     Args:
@@ -54,7 +56,9 @@ def for_upstream(headers: Headers, *, host: bytes, body_bytes: int, request_id: 
     return kept
 
 
-def for_client(headers: Headers, *, request_id: bytes, stream: bool, body_bytes: int | None = None) -> Headers:
+def for_client(
+    headers: Headers, *, request_id: bytes, stream: bool, body_bytes: int | None = None
+) -> Headers:
     """Return the fields of an answer to the client.
 
     Args:

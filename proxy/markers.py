@@ -32,12 +32,12 @@ def compile_markers(tags: TagSet) -> Markers:
     opening = [_letters(marker, loose=tags.loose) for marker in tags.openers]
     closing = [_letters(marker, loose=tags.loose) for marker in tags.closers]
     firsts = dict.fromkeys(marker[0] for marker in (*tags.openers, *tags.closers))
+    opens = f"(?P<open>{_whole(opening)})"
+    closes = f"(?P<close>{_whole(closing)})"
     return Markers(
-        openers=re.compile(f"(?P<open>{_whole(opening)})|(?P<partial>{_begun(opening)})"),
-        closers=re.compile(f"(?P<close>{_whole(closing)})|(?P<partial>{_begun(closing)})"),
-        both=re.compile(
-            f"(?P<open>{_whole(opening)})|(?P<close>{_whole(closing)})|(?P<partial>{_begun(opening + closing)})"
-        ),
+        openers=re.compile(f"{opens}|{_begun(opening)}"),
+        closers=re.compile(f"{closes}|{_begun(closing)}"),
+        both=re.compile(f"{opens}|{closes}|{_begun(opening + closing)}"),
         first=re.compile("|".join(re.escape(first) for first in firsts)),
     )
 
@@ -65,4 +65,4 @@ def _begun(markers: list[list[str]]) -> str:
         for letter in reversed(letters[1:-1]):
             pattern = f"(?:{letter}{pattern})?"
         alternatives.append(f"{letters[0]}{pattern}\\Z")
-    return "|".join(dict.fromkeys(alternatives))
+    return f"(?P<partial>{'|'.join(dict.fromkeys(alternatives))})"

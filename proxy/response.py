@@ -127,10 +127,13 @@ class Rewriter:
         """Begin an answer under a rule."""
         self._rule = rule
         self._turns: dict[int, Turn] = {}
+        self.done = False
+        """The stream has said that it is complete."""
 
     def feed(self, event: sse.Event) -> list[sse.Event]:
         """Take the next event of a stream; return the events that take its place."""
         if event.data == chat.DONE:
+            self.done = True
             return [*self._flush(cut=False), event]
         chunk = chat.read_object(event.data)
         if chunk is None:
@@ -222,6 +225,5 @@ class Rewriter:
             if turn.last is None or turn.ended:
                 continue
             chunk, choice = turn.last
-            for span in turn.end(cut=cut):
-                made.append(chat.excerpt(chunk, chat.piece(choice, turn.delta(span))))
+            made += [chat.excerpt(chunk, chat.piece(choice, turn.delta(span))) for span in turn.end(cut=cut)]
         return [sse.encode(chat.write_json(chunk)) for chunk in made]

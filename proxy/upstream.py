@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from proxy.settings import Timeouts
 
 MAX_IDLE_S = 3.0
-"""Seconds an unused connection is kept: clearly below the 5 after which uvicorn, and so vLLM, closes its end."""
+"""Seconds an unused connection is kept: clearly below the 5 after which vLLM's uvicorn closes its end."""
 
 
 class Answer:

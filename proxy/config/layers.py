@@ -106,9 +106,7 @@ class Layer(PydanticBaseSettingsSource):
             ]
         if inner is not None and isinstance(value, dict):
             return self._read_mapping(value, inner, raw, path)
-        count = len(self.problems)
-        filled = self._fill(value, raw)
-        return filled if len(self.problems) == count else None
+        return self._fill_or_drop(value, raw)
 
     def _read_item(self, item: Any, section: type[model.Section], raw: KeyPath, path: KeyPath) -> Any:
         """Translate one item of a list of mappings; a bare value may stand for a mapping."""
@@ -118,7 +116,15 @@ class Layer(PydanticBaseSettingsSource):
         if section.SHORTHAND is None or isinstance(item, list):
             return item
         self.written[*path, section.SHORTHAND] = raw
-        return {section.SHORTHAND: self._fill(item, raw)}
+        filled = self._fill_or_drop(item, raw)
+        # An item that is written as null is still there: let the check of its type say so.
+        return {section.SHORTHAND: filled} if filled is not None or item is None else {}
+
+    def _fill_or_drop(self, value: Any, raw: KeyPath) -> Any:
+        """Return a value filled in, or None where a variable was missing: one problem is enough."""
+        count = len(self.problems)
+        filled = self._fill(value, raw)
+        return filled if len(self.problems) == count else None
 
     def _fill(self, value: Any, raw: KeyPath, depth: int = 0) -> Any:
         """Return a value with every `${NAME}` in its texts replaced; what comes in is not read again."""

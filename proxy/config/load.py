@@ -33,9 +33,9 @@ _MESSAGES = {
     "string_type": "must be text; put numbers, true and false in quotes",
     "string_too_short": "must not be empty",
     "too_short": "must not be empty",
-    "greater_than_equal": "must be at least {ge}",
-    "greater_than": "must be more than {gt}",
-    "less_than_equal": "must be at most {le}",
+    "greater_than_equal": "must be at least {ge:g}",
+    "greater_than": "must be more than {gt:g}",
+    "less_than_equal": "must be at most {le:g}",
     "finite_number": "must be a finite number",
     "list_type": "must be a list",
     "model_type": "must be a mapping of keys to values",
@@ -96,8 +96,6 @@ def _read_file(path: Path | None, environ: Mapping[str, str]) -> Layer:
     document = yamlfile.read(file)
 
     def locate(raw: KeyPath) -> Place:
-        while raw and raw not in document.lines:
-            raw = raw[:-1]
         return Place(str(file), document.lines.get(raw))
 
     return Layer(document.data, locate, environ)

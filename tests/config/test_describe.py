@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import yaml
 from hypothesis import HealthCheck, given
@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 from proxy.config import describe, load, render
 from proxy.rules import ReasoningField, Rule, Start, Unterminated, Whitespace
 from proxy.settings import Cors, Entry, Listen, Log, LogFormat, LogLevel, Settings, Timeouts
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_an_entry_is_written_out_in_full() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -40,25 +41,13 @@ def test_the_shipped_file_loads_without_an_upstream() -> None:
 
 
 def test_the_shipped_file_loads_with_every_example_switched_on(tmp_path: Path) -> None:
-    lines = SHIPPED.read_text(encoding="utf-8").splitlines()
-    prose = (
-        "# yaml-language",
-        "#",
-        "# Configuration",
-        "# example",
-        "# Where",
-        "# The model",
-        "# Models",
-        "# Limits",
-    )
-    prose += ("# Further", "# Answer", "# Example:")
-    kept = [line for line in lines if not (line in {"#"} or line.startswith(prose[0:1] + prose[2:]))]
-    text = "\n".join(line.removeprefix("# ") for line in kept)
+    # A line that is switched off has no space behind its #, or the two of an indented line.
+    text = re.sub(r"^#(?=\S|  )", "", SHIPPED.read_text(encoding="utf-8"), flags=re.MULTILINE)
     settings = read(tmp_path, text)
     assert settings.upstream == "http://127.0.0.1:8000"
     assert names(settings) == ["MiniMaxAI/MiniMax-M2.7", "Qwen/Qwen3-*", "deepseek-ai/DeepSeek-R1*"]
     assert settings.entries[2].rule == Rule(start=Start.IMPLICIT)
-    # What is commented out without being called an example is the default.
+    # What is switched off without being called an example is the default.
     defaults = Settings()
     assert settings.timeouts == defaults.timeouts
     assert settings.max_body_bytes == defaults.max_body_bytes
@@ -88,7 +77,11 @@ timeouts: {connectSeconds: 1, firstByteSeconds: 2, idleSeconds: 3.5, answerSecon
 maxBodyBytes: 10
 maxEventBytes: 11
 passthroughPaths: [/v1/x, /y/*]
-cors: {allowOrigins: ["https://a.example", "http://localhost:3000"], allowHeaders: [X-A], allowCredentials: true, maxAgeSeconds: 1}
+cors:
+  allowOrigins: ["https://a.example", "http://localhost:3000"]
+  allowHeaders: [X-A]
+  allowCredentials: true
+  maxAgeSeconds: 1
 log: {level: debug, format: json}
 """
     rule = Rule(
@@ -123,7 +116,8 @@ def test_snake_case_is_the_same(tmp_path: Path) -> None:
     )
     snake = read(
         tmp_path,
-        "max_body_bytes: 5\ntimeouts: {idle_seconds: 1}\ninline_think_tag_models: [{model: a, code_aware: false}]",
+        "max_body_bytes: 5\ntimeouts: {idle_seconds: 1}\n"
+        "inline_think_tag_models: [{model: a, code_aware: false}]",
     )
     assert camel == snake
     assert camel.max_body_bytes == 5
@@ -227,7 +221,10 @@ def test_a_bad_value_is_blamed_on_its_own_source(tmp_path: Path) -> None:
         )
     assert [str(problem) for problem in caught.value.problems] == [
         f"{tmp_path}/proxy.yaml:3: maxBodyBytes: must be more than 0",
-        "THINK_PROXY_INLINE_THINK_TAG_MODELS: inlineThinkTagModels[1].start: must be one of leading, implicit, anywhere",
+        (
+            "THINK_PROXY_INLINE_THINK_TAG_MODELS: inlineThinkTagModels[1].start: "
+            "must be one of leading, implicit, anywhere"
+        ),
         "THINK_PROXY_LISTEN__PORT: listen.port: must be a whole number",
         "command line: maxEventBytes: must be more than 0",
     ]
@@ -294,6 +291,20 @@ def test_bad_variables(tmp_path: Path, name: str, value: str, problem: str) -> N
     with pytest.raises(ConfigError) as caught:
         read(tmp_path, "", {f"THINK_PROXY_{name}": value})
     assert str(caught.value) == f"THINK_PROXY_{name}: {problem}"
+
+
+def test_a_variable_for_a_key_of_what_is_no_mapping(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(tmp_path, "", {"THINK_PROXY_LISTEN": "8080", "THINK_PROXY_LISTEN__PORT": "1"})
+    assert str(caught.value) == "THINK_PROXY_LISTEN: listen: must be a mapping of keys to values"
+
+
+def test_deep_json(tmp_path: Path) -> None:
+    text = '[{"model": "a", "tags": ' + "[" * 200 + "]" * 200 + "}]"
+    with pytest.raises(ConfigError) as caught:
+        read(tmp_path, "", {"THINK_PROXY_INLINE_THINK_TAG_MODELS": text})
+    (problem,) = caught.value.problems
+    assert problem.message == "is nested too deeply"
 
 
 def test_unknown_variables_are_ignored(tmp_path: Path) -> None:

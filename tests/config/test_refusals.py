@@ -5,18 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from proxy.config import ConfigError, load
 from proxy.config.keys import list_keys
 from proxy.config.unbuilt import NOT_BUILT_KEYS
+from proxy.settings import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 # (name, YAML, problems without the file's name)
 REFUSED = [
+    (
+        "a truth value that lies",
+        "page: !!bool off\n",
+        ["1: page: is not what its tag says, or has too many digits"],
+    ),
     ("unknown key", "upstreem: http://h\n", ["1: upstreem: unknown key; did you mean upstream?"]),
     (
         "unknown, snake",
@@ -121,17 +128,23 @@ REFUSED = [
     ),
     (
         "bad words",
-        "inlineThinkTagModels:\n- model: a\n  start: impliccit\n  whitespace: none\n  interleaved: 2\n  reasoningField: thinking\n",
+        (
+            "inlineThinkTagModels:\n- model: a\n  start: impliccit\n  whitespace: none\n"
+            "  interleaved: 2\n  unterminated: drop\n"
+        ),
         [
             "3: inlineThinkTagModels[0].start: must be one of leading, implicit, anywhere",
             "4: inlineThinkTagModels[0].whitespace: must be tidy or exact",
             "5: inlineThinkTagModels[0].interleaved: must be true or false",
-            "6: inlineThinkTagModels[0].reasoningField: must be one of reasoning_content, reasoning, both, none",
+            "6: inlineThinkTagModels[0].unterminated: must be reasoning or content",
         ],
     ),
     (
         "not built values",
-        "inlineThinkTagModels:\n- model: a\n  start: auto\n  tags: mistral\n  history: drop\n  toolCallRecovery: retry\n",
+        (
+            "inlineThinkTagModels:\n- model: a\n  start: auto\n  tags: mistral\n"
+            "  history: drop\n  toolCallRecovery: retry\n"
+        ),
         [
             "3: inlineThinkTagModels[0].start: auto is not built yet in this version",
             "4: inlineThinkTagModels[0].tags: mistral is not built yet in this version",
@@ -221,6 +234,11 @@ REFUSED = [
         ['1: cors.allowOrigins: must be origins such as https://chat.example, without a path, or "*"'],
     ),
     (
+        "cors origin that is no address",
+        "cors: {allowOrigins: ['https://[a']}\n",
+        ['1: cors.allowOrigins: must be origins such as https://chat.example, without a path, or "*"'],
+    ),
+    (
         "cors star and more",
         "cors: {allowOrigins: ['*', 'https://a']}\n",
         ['1: cors.allowOrigins: "*" allows every origin and stands alone'],
@@ -298,9 +316,9 @@ REFUSED = [
     (
         "endless merge",
         "a: &a\n  <<: *a\n",
-        ["2: too many values or nested too deeply (an alias that repeats itself?)"],
+        ["1: too many values or nested too deeply (an alias that repeats itself?)"],
     ),
-    ("deep", "[" * 5000, ["nested too deeply"]),
+    ("deep", "[" * 1000, ["nested too deeply"]),
 ]
 
 
@@ -357,14 +375,14 @@ def refuse_without_file(tmp_path: Path, overrides: dict[str, object]) -> list[st
 def test_a_key_that_is_not_built_may_say_that_nothing_is_wanted(tmp_path: Path, text: str) -> None:
     file = tmp_path / "proxy.yaml"
     file.write_text(text)
-    assert load(file, environ={}) == load(file.parent / "..." if False else file, environ={})
+    assert load(file, environ={}) == Settings()
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     missing = tmp_path / "none.yaml"
     expected = [f"{missing}: cannot be read: No such file or directory"]
     assert refuse(missing) == expected
-    with pytest.raises(ConfigError, match="none.yaml: cannot be read"):
+    with pytest.raises(ConfigError, match=r"none\.yaml: cannot be read"):
         load(environ={"THINK_PROXY_CONFIG": str(missing)})
 
 
@@ -379,7 +397,7 @@ def test_not_utf_8(tmp_path: Path) -> None:
 
 
 # Secrets must not reach a terminal or a log by way of a message.
-SECRET = "sk-5ec4e7"  # noqa: S105
+SECRET = "sk-5ec4e7"
 
 
 @pytest.mark.parametrize(
@@ -410,7 +428,9 @@ def test_a_message_never_shows_a_value(tmp_path: Path, text: str) -> None:
     assert SECRET not in "".join(lines)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     st.one_of(
         st.text(),

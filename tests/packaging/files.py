@@ -48,6 +48,15 @@ def health_command() -> list[str]:
 
 def read_compose(**variables: str) -> Any:
     """The compose file, `${NAME:-default}` filled in from `variables`, else from the defaults."""
-    text = (ROOT / "docker-compose.yml").read_text()
-    filled = re.sub(r"\$\{(\w+):-([^}]*)\}", lambda m: variables.get(m[1], m[2]), text)
-    return yaml.safe_load(filled)
+
+    def fill(value: Any) -> Any:
+        if isinstance(value, str):
+            return re.sub(r"\$\{(\w+):-([^}]*)\}", lambda match: variables.get(match[1], match[2]), value)
+        if isinstance(value, list):
+            return [fill(item) for item in value]
+        if isinstance(value, dict):
+            return {key: fill(item) for key, item in value.items()}
+        return value
+
+    # After parsing, as compose does it: a value cannot change the structure.
+    return fill(yaml.safe_load((ROOT / "docker-compose.yml").read_text()))

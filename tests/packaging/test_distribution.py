@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import tarfile
 import zipfile
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.packaging.commands import output_of
 from tests.packaging.files import ROOT
 
 if TYPE_CHECKING:
@@ -20,24 +19,16 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 
-def run(*command: str | Path, cwd: Path, **environ: str) -> str:
-    done = subprocess.run(
-        command, cwd=cwd, env=os.environ | environ, capture_output=True, text=True, check=False, timeout=120
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def archives(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The source archive, and the wheel built from it and not from the checkout, as distributors do."""
     out = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", out, cwd=ROOT)
+    output_of(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", out, cwd=ROOT)
     (sdist,) = out.glob("*.tar.gz")
     with tarfile.open(sdist) as tar:
         tar.extractall(out, filter="data")
     (unpacked,) = (path for path in out.iterdir() if path.is_dir())
-    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", out, cwd=unpacked)
+    output_of(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", out, cwd=unpacked)
     (wheel,) = out.glob("*.whl")
     return sdist, wheel
 
@@ -78,11 +69,11 @@ def test_the_wheel_has_the_package_and_nothing_else(archives: tuple[Path, Path])
 def test_the_wheel_runs_without_the_checkout(archives: tuple[Path, Path], tmp_path: Path) -> None:
     target = tmp_path / "site"
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target")
-    run(*pip, target, archives[1], cwd=tmp_path)
+    output_of(*pip, target, archives[1], cwd=tmp_path)
     # Ahead of the editable install of this environment.
-    script = run(target / "bin" / "think-proxy", "--help", cwd=tmp_path, PYTHONPATH=str(target))
+    script = output_of(target / "bin" / "think-proxy", "--help", cwd=tmp_path, PYTHONPATH=str(target))
     assert "serve" in script
-    where = run(
+    where = output_of(
         sys.executable, "-c", "import proxy; print(proxy.__file__)", cwd=tmp_path, PYTHONPATH=str(target)
     )
     assert where.strip() == str(target / "proxy" / "__init__.py")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 import tomllib
 from fnmatch import fnmatch
@@ -15,16 +13,15 @@ from urllib.parse import urlsplit
 import pytest
 
 from proxy.config import load
+from tests.packaging.commands import run
 from tests.packaging.files import ROOT, health_command, image_environ, read_dockerfile, read_final_stage
 from tests.servers import serving
 
 
 def test_hadolint_has_no_complaint() -> None:
     hadolint = Path(sys.executable).with_name("hadolint")
-    run = subprocess.run(
-        [hadolint, "--no-color", ROOT / "Dockerfile"], capture_output=True, text=True, check=False
-    )
-    assert (run.returncode, run.stdout + run.stderr) == (0, "")
+    done = run(hadolint, "--no-color", "Dockerfile")
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
 def test_every_base_is_the_same_pinned_slim_python_that_the_project_supports() -> None:
@@ -83,14 +80,11 @@ def app(status: int) -> Any:
 
 
 def ask_health(port: int) -> int:
-    # A proxy in the environment, which must not be asked: nothing listens there.
-    environ = os.environ | {"THINK_PROXY_LISTEN__PORT": str(port), "http_proxy": "http://127.0.0.1:1"}
     python, *arguments = health_command()
     assert python == "python"
-    run = subprocess.run(
-        [sys.executable, *arguments], env=environ, capture_output=True, check=False, timeout=30
-    )
-    return run.returncode
+    # A proxy in the environment, which must not be asked: nothing listens there.
+    proxy = "http://127.0.0.1:1"
+    return run(sys.executable, *arguments, THINK_PROXY_LISTEN__PORT=str(port), http_proxy=proxy).returncode
 
 
 @pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, False), (404, False)])

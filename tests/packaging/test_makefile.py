@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.packaging.commands import run
 from tests.packaging.files import ROOT
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
 
 def make(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = ["make", "--no-print-directory", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    # make tells the makes it starts what it was called with: none of that is meant for this one.
+    return run("make", "--no-print-directory", *arguments, MAKEFLAGS="", MAKELEVEL="0", MFLAGS="")
 
 
 def test_help_is_the_default_and_lists_every_target() -> None:

@@ -1,0 +1,118 @@
+"""The command `think-proxy`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from proxy import __version__, config
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from proxy.settings import Settings
+
+_DEMO_MODELS = ["demo/thinker", "demo/coder"]
+"""Listed by `demo`; its other models show what an unlisted one looks like."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; exits with 1 on a faulty configuration, 2 on a faulty command line."""
+    options = _build_parser().parse_args(arguments)
+    try:
+        options.run(options)
+    except config.ConfigError as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)
+
+
+def _build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="think-proxy",
+        description="Gives thinking models behind vLLM or SGLang the reasoning fields that clients expect.",
+        epilog="Without a command: serve if the configuration names an upstream, else demo.",
+    )
+    parser.add_argument("--version", action="version", version=f"think-proxy {__version__}")
+    parser.set_defaults(run=_serve_or_demo, config=None, host=None, port=None, upstream=None, models=None)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+
+    serving = argparse.ArgumentParser(add_help=False)
+    serving.add_argument(
+        "--config", type=Path, metavar="FILE", help="the configuration (default: config/proxy.yaml)"
+    )
+    serving.add_argument("--host", help="the address to listen on")
+    serving.add_argument("--port", type=int, help="the port to listen on; 0 takes a free one")
+
+    serve = commands.add_parser("serve", parents=[serving], help="run the proxy")
+    serve.add_argument("--workers", type=int, default=1, metavar="N", help="processes; this version runs one")
+    serve.add_argument("--upstream", metavar="URL", help="the model server")
+    serve.add_argument(
+        "--inline-think-model",
+        dest="models",
+        nargs="+",
+        action="extend",
+        metavar="NAME",
+        help="a model, or a glob, whose thinking comes in its text",
+    )
+    serve.set_defaults(run=_serve)
+
+    demo = commands.add_parser("demo", parents=[serving], help="run it in front of a built-in model server")
+    demo.set_defaults(run=_demo)
+
+    check = commands.add_parser("check", help="validate the configuration, print the rule per entry")
+    check.add_argument(
+        "--config", type=Path, metavar="FILE", help="the configuration (default: config/proxy.yaml)"
+    )
+    check.set_defaults(run=_check)
+    return parser
+
+
+def _load(options: argparse.Namespace, **overrides: Any) -> Settings:
+    listen = {"host": options.host, "port": options.port}
+    return config.load(options.config, overrides={"listen": listen, **overrides})
+
+
+def _serve(options: argparse.Namespace) -> None:
+    if options.workers != 1:
+        print("think-proxy: --workers: more than one is not built yet in this version", file=sys.stderr)
+        sys.exit(2)
+    settings = _load(options, upstream=options.upstream, inlineThinkTagModels=options.models)
+    if settings.upstream is None:
+        print(
+            "think-proxy: no model server is configured: set `upstream` in the configuration, "
+            "THINK_PROXY_UPSTREAM, or --upstream URL (`think-proxy demo` needs none).",
+            file=sys.stderr,
+        )
+        sys.exit(1)
+    # Imported late: `check` and `--help` need no server.
+    from proxy.serve import serve  # noqa: PLC0415
+
+    serve(settings)
+
+
+def _demo(options: argparse.Namespace) -> None:
+    from proxy.demo import build_app  # noqa: PLC0415
+    from proxy.serve import beside, serve  # noqa: PLC0415
+
+    settings = _load(options, inlineThinkTagModels=_DEMO_MODELS)
+    with beside(build_app()) as url:
+        serve(
+            replace(settings, upstream=url),
+            "think-proxy on {url}, in front of the demo models "
+            "demo/thinker, demo/coder (listed) and demo/plain-tags (not listed)",
+        )
+
+
+def _check(options: argparse.Namespace) -> None:
+    print("\n".join(config.render(config.load(options.config))))
+
+
+def _serve_or_demo(options: argparse.Namespace) -> None:
+    if _load(options).upstream is None:
+        _demo(options)
+    else:
+        options.workers = 1
+        _serve(options)

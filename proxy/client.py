@@ -1,0 +1,99 @@
+"""The client's side of one exchange: its request comes in whole, its answer goes out piece by piece.
+
+A plain ASGI 3.0 conversation. Starlette's streaming response watches for a client that left only once
+the answer has begun, and pays a task group for it; here one watcher (`gone`) serves every phase.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from proxy.errors import BodySizeError, RequestTimeoutError
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from proxy.errors import ProxyError
+    from proxy.headers import Headers
+
+
+class ClientGoneError(Exception):
+    """The client went away: there is nobody to answer."""
+
+
+class Client:
+    """One request of a client, and the answer to it."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: bytes) -> None:
+        """Begin with the head of the request."""
+        self._receive = receive
+        self._send = send
+        self.method: str = scope["method"]
+        self.path: bytes = scope.get("raw_path") or scope["path"].encode()
+        """The path as it came, percent-encoded."""
+        self.query: bytes = scope["query_string"]
+        self.headers: Headers = list(scope["headers"])
+        self.request_id = request_id
+        self.status = 0
+        """The status that was sent; 0 before the answer has begun."""
+
+    async def body(self, max_bytes: int, timeout_s: float) -> bytes:
+        """Read the whole request body.
+
+        Raises:
+            BodySizeError: it is larger than `max_bytes`.
+            RequestTimeoutError: it was not complete after `timeout_s` (0: any time will do).
+            ClientGoneError: the client left before the end.
+        """
+        pieces: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(timeout_s or None):
+                while True:
+                    message = await self._receive()
+                    if message["type"] != "http.request":
+                        raise ClientGoneError
+                    piece = message.get("body", b"")
+                    size += len(piece)
+                    if size > max_bytes:
+                        raise BodySizeError(
+                            f"The request body is larger than {max_bytes} bytes, the limit that maxBodyBytes sets."
+                        )
+                    pieces.append(piece)
+                    if not message.get("more_body", False):
+                        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        except TimeoutError:
+            raise RequestTimeoutError(f"The request was not complete after {timeout_s:g} seconds.") from None
+
+    async def gone(self) -> None:
+        """Return when the client has left. The body must have been read before."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def start(self, status: int, headers: Headers) -> None:
+        """Send the head of the answer."""
+        self.status = status
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def write(self, data: bytes) -> None:
+        """Send a piece of the body; returns when the client is ready for more."""
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def finish(self, data: bytes = b"") -> None:
+        """Send the last piece of the body, and its end."""
+        await self._send({"type": "http.response.body", "body": data, "more_body": False})
+
+    async def refuse(self, error: ProxyError) -> None:
+        """Answer with an error of our own."""
+        body = error.body()
+        await self.start(
+            error.status,
+            [
+                (b"content-type", b"application/json"),
+                (b"content-length", b"%d" % len(body)),
+                (b"x-request-id", self.request_id),
+                *error.headers,
+            ],
+        )
+        await self.finish(b"" if self.method == "HEAD" else body)

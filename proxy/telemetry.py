@@ -1,0 +1,87 @@
+"""What a request came to, as a value, and the log that tells it.
+
+Nothing here sees a prompt, an answer or a key: a report holds names from the configuration, counts
+and durations.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from proxy.settings import Log, LogFormat
+
+if TYPE_CHECKING:
+    from logging import LogRecord
+
+LOGGER = logging.getLogger("think_proxy")
+
+_UNFINISHED = "ASGI callable returned without completing response."
+
+
+@dataclass(frozen=True, slots=True)
+class RequestReport:
+    """One request, when it is over."""
+
+    request_id: str
+    method: str
+    path: str
+    entry: str | None
+    """The entry of `inlineThinkTagModels` that was in force."""
+    status: int
+    """What the client was sent; 0 when it left before anything was."""
+    outcome: str
+    """`answered`, `refused`, `failed`, `broken` or `client_left`."""
+    duration_s: float
+    error: str | None = None
+    """The code of the proxy's own error."""
+
+
+def log_request(report: RequestReport) -> None:
+    """Write one line for a request."""
+    level = logging.WARNING if report.outcome in ("failed", "broken") else logging.INFO
+    if LOGGER.isEnabledFor(level):
+        fields = asdict(report) | {"duration_s": round(report.duration_s, 6)}
+        LOGGER.log(level, "request", extra={"fields": {k: v for k, v in fields.items() if v is not None}})
+
+
+def configure(log: Log) -> None:
+    """Send the log to standard error in the configured form."""
+    target = logging.StreamHandler(sys.stderr)
+    target.setFormatter(_JsonFormatter() if log.format is LogFormat.JSON else _TextFormatter())
+    for name in ("think_proxy", "uvicorn"):
+        logger = logging.getLogger(name)
+        logger.handlers = [target]
+        logger.propagate = False
+    LOGGER.setLevel(log.level.upper())
+    logging.getLogger("uvicorn").setLevel(max(logging.WARNING, logging.getLevelName(log.level.upper())))
+    # A stream that the server cut off is cut off here on purpose, and has its own line.
+    logging.getLogger("uvicorn.error").addFilter(lambda record: record.getMessage() != _UNFINISHED)
+
+
+class _JsonFormatter(logging.Formatter):
+    def format(self, record: LogRecord) -> str:
+        line = {
+            "time": self.formatTime(record),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+        }
+        line |= getattr(record, "fields", {})
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+    def formatTime(self, record: LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002, N802 - the base class's
+        seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        return f"{seconds}.{int(record.msecs):03d}Z"
+
+
+class _TextFormatter(_JsonFormatter):
+    def format(self, record: LogRecord) -> str:
+        fields = "".join(f" {key}={value}" for key, value in getattr(record, "fields", {}).items())
+        line = f"{self.formatTime(record)} {record.levelname.lower()} {record.getMessage()}{fields}"
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
