@@ -153,7 +153,7 @@ class Lines:
 
 
 class Indent:
-    """The white space between a leading block and the answer: blank lines go, the answer's own indentation stays."""
+    """The white space between a leading block and the answer: blank lines go, its own indentation stays."""
 
     __slots__ = ("_limit", "_space", "open")
 

@@ -1,45 +1,109 @@
 """Finding the markers of a tag set in text that arrives in pieces.
 
-A pattern of this module matches, leftmost first, either a whole marker (group `open` or `close`)
-or, at the very end of the text only, the beginning of one (group `partial`), which the caller keeps
-until more text decides. Every alternative has a bounded length, so a search is linear.
+A search names the kinds of marker that count and gives a match, leftmost first: a whole marker, or,
+at the very end of the text only, the beginning of one, which the caller keeps until more text
+decides. Every alternative has a bounded length, so a search is linear.
 """
 
 from __future__ import annotations
 
 import re
+from enum import IntFlag
 from functools import lru_cache
 from typing import NamedTuple
 
+from proxy.lines import SPACE
 from proxy.rules import MAX_PADDING, TagSet
 
 _PADDING = f"[ \\t]{{0,{MAX_PADDING}}}"
 
 
-class Markers(NamedTuple):
-    """The compiled markers of one tag set."""
+class Kind(IntFlag):
+    """What a marker does."""
 
-    openers: re.Pattern[str]
-    closers: re.Pattern[str]
-    both: re.Pattern[str]
+    PARTIAL = 0
+    """The beginning of a marker, at the end of the text."""
+    OPEN = 1
+    CLOSE = 2
+    WRAP = 4
+    """Begins the answer, where a family wraps it."""
+    UNWRAP = 8
+    """Ends a wrapped answer."""
+
+
+class Found(NamedTuple):
+    """A marker in a text."""
+
+    kind: Kind
+    start: int
+    end: int
+
+
+class _Pattern(NamedTuple):
     first: re.Pattern[str]
     """Any character with which a marker begins: text without one needs no further look."""
+    whole: re.Pattern[str]
+
+
+class Markers:
+    """The compiled markers of one tag set."""
+
+    def __init__(self, tags: TagSet) -> None:
+        """Compile nothing yet: few of the combinations are ever asked for."""
+        unwrap = [end for _, end in tags.wrappers]
+        if not tags.special:
+            unwrap = [line_break + end for end in unwrap for line_break in ("\r\n", "\n", "\r", "")]
+        self._alternatives = {
+            Kind.OPEN: [_letters(marker, loose=tags.loose) for marker in tags.openers],
+            Kind.CLOSE: [_letters(marker, loose=tags.loose) for marker in tags.closers],
+            Kind.WRAP: [_letters(begin, loose=False) for begin, _ in tags.wrappers],
+            Kind.UNWRAP: [_letters(end, loose=False) for end in (*unwrap, *tags.trailers)],
+        }
+        self._patterns: list[_Pattern | None] = [None] * 16
+
+    def find(self, kinds: int, text: str, at: int) -> Found | None:
+        """Return the first marker of these kinds from this index on, whole or begun."""
+        pattern = self._patterns[kinds] or self._compile(kinds)
+        if pattern.first.search(text, at) is None:
+            return None
+        return _found(pattern.whole.search(text, at))
+
+    def match(self, kinds: int, text: str, at: int) -> Found | None:
+        """Return the marker that begins at this index, whole or begun."""
+        return _found((self._patterns[kinds] or self._compile(kinds)).whole.match(text, at))
+
+    def ends_open(self, prompt: str) -> bool:
+        """Tell whether a prompt ends in an opener, white space behind it aside."""
+        return (
+            re.search(f"(?:{_whole(self._alternatives[Kind.OPEN])})[{SPACE}]*\\Z", prompt[-1024:]) is not None
+        )
+
+    def _compile(self, kinds: int) -> _Pattern:
+        chosen = [kind for kind in self._alternatives if kind & kinds and self._alternatives[kind]]
+        markers = [letters for kind in chosen for letters in self._alternatives[kind]]
+        named = [f"(?P<{kind.name}>{_whole(self._alternatives[kind])})" for kind in chosen]
+        # A pattern of no kinds matches nothing.
+        pattern = _Pattern(
+            re.compile("|".join(dict.fromkeys(letters[0] for letters in markers)) or r"(?!)"),
+            re.compile("|".join([*named, _begun(markers)]) if markers else r"(?!)"),
+        )
+        self._patterns[kinds] = pattern
+        return pattern
 
 
 @lru_cache(maxsize=256)
 def compile_markers(tags: TagSet) -> Markers:
-    """Compile the patterns for a tag set; the same set is compiled once."""
-    opening = [_letters(marker, loose=tags.loose) for marker in tags.openers]
-    closing = [_letters(marker, loose=tags.loose) for marker in tags.closers]
-    firsts = dict.fromkeys(marker[0] for marker in (*tags.openers, *tags.closers))
-    opens = f"(?P<open>{_whole(opening)})"
-    closes = f"(?P<close>{_whole(closing)})"
-    return Markers(
-        openers=re.compile(f"{opens}|{_begun(opening)}"),
-        closers=re.compile(f"{closes}|{_begun(closing)}"),
-        both=re.compile(f"{opens}|{closes}|{_begun(opening + closing)}"),
-        first=re.compile("|".join(re.escape(first) for first in firsts)),
-    )
+    """Return the markers of a tag set; the same set is compiled once."""
+    return Markers(tags)
+
+
+_KINDS = {kind.name: kind for kind in Kind}
+
+
+def _found(match: re.Match[str] | None) -> Found | None:
+    if match is None:
+        return None
+    return Found(_KINDS.get(match.lastgroup, Kind.PARTIAL), match.start(), match.end())
 
 
 def _letters(marker: str, *, loose: bool) -> list[str]:
@@ -65,4 +129,4 @@ def _begun(markers: list[list[str]]) -> str:
         for letter in reversed(letters[1:-1]):
             pattern = f"(?:{letter}{pattern})?"
         alternatives.append(f"{letters[0]}{pattern}\\Z")
-    return f"(?P<partial>{'|'.join(dict.fromkeys(alternatives))})"
+    return "|".join(dict.fromkeys(alternatives))

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class Start(StrEnum):
@@ -66,22 +70,29 @@ class ToolCallRecovery(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TagSet:
-    """The markers of one family: any closer of the set closes any opener of it.
-
-    `loose` markers end in `>`; they match in any ASCII case and admit up to `MAX_PADDING` spaces
-    or tabs before that `>`. Other markers match literally.
-    """
+    """The markers of one family: any closer of the set closes any opener of it."""
 
     name: str
     openers: tuple[str, ...]
     closers: tuple[str, ...]
     loose: bool = False
+    """The markers end in `>`, match in any ASCII case, and admit `MAX_PADDING` spaces or tabs before it."""
+    special: bool = False
+    """The markers are special tokens: servers drop them from the text unless asked not to, and no
+    model writes them by chance, so wrappers and trailers go wherever they stand."""
+    stray_closer: bool = False
+    """A closer as the first text belongs to a block that the prompt opened and closed: it is dropped."""
+    wrappers: tuple[tuple[str, str], ...] = ()
+    """Pairs around the answer. They are removed, with one line break each on the inside unless special."""
+    trailers: tuple[str, ...] = ()
+    """What ends the turn behind a wrapped answer."""
 
 
 MAX_PADDING = 64
 """Spaces or tabs admitted before the `>` of a loose marker."""
 
 _THINK_NAMES = ("think", "thinking", "reasoning", "thought")
+_K2_NAMES = ("think", "think_fast", "think_faster")
 
 THINK = TagSet(
     name="think",
@@ -90,8 +101,77 @@ THINK = TagSet(
     loose=True,
 )
 
-TAG_SETS: dict[str, TagSet] = {row.name: row for row in (THINK,)}
-"""The table of tag sets, by the name that the configuration uses."""
+TAG_SETS: dict[str, TagSet] = {
+    row.name: row
+    for row in (
+        THINK,
+        TagSet("minimax-m3", ("<mm:think>",), ("</mm:think>",), stray_closer=True),
+        TagSet("seed-oss", ("<seed:think>",), ("</seed:think>",)),
+        TagSet("kimi", ("◁think▷",), ("◁/think▷",)),
+        TagSet(
+            "kimi-k3",
+            ("<|open|>think<|sep|>",),
+            ("<|close|>think<|sep|>",),
+            special=True,
+            wrappers=(("<|open|>response<|sep|>", "<|close|>response<|sep|>"),),
+            trailers=("<|close|>message<|sep|>",),
+        ),
+        TagSet("mistral", ("[THINK]",), ("[/THINK]",), special=True),
+        TagSet("gemma4", ("<|channel>thought\n",), ("<channel|>",), special=True),
+        TagSet(
+            "cohere",
+            ("<|START_THINKING|>",),
+            ("<|END_THINKING|>",),
+            special=True,
+            wrappers=(
+                ("<|START_RESPONSE|>", "<|END_RESPONSE|>"),
+                ("<|START_TEXT|>", "<|END_TEXT|>"),
+            ),
+        ),
+        TagSet("plamo", ("<|plamo:begin_think:plamo|>",), ("<|plamo:end_think:plamo|>",), special=True),
+        TagSet(
+            "k2-horizon",
+            tuple(f"<ifm|{name}>" for name in _K2_NAMES),
+            tuple(f"</ifm|{name}>" for name in _K2_NAMES),
+        ),
+        TagSet("apertus", ("<|inner_prefix|>",), ("<|inner_suffix|>",), special=True),
+        TagSet(
+            "granite-3.2",
+            ("Here is my thought process:", "Here's my thought process:"),
+            ("Here is my response:", "Here's my response:"),
+        ),
+        TagSet("hunyuan", ("<think>",), ("</think>",), loose=True, wrappers=(("<answer>", "</answer>"),)),
+        TagSet("ernie", ("<think>",), ("</think>",), loose=True, wrappers=(("<response>", "</response>"),)),
+        TagSet(
+            "hy3",
+            ("<think>", "<think:opensource>"),
+            ("</think>", "</think:opensource>"),
+            loose=True,
+        ),
+    )
+}
+"""The table of tag sets, by the name that the configuration uses. Sources: `docs/families.md`."""
+
+
+def check_tags(openers: Iterable[str], closers: Iterable[str]) -> list[str]:
+    """Return why a tag set of a user's own can't be split the same way under every cut; empty if it can.
+
+    A marker that is the end of another is fine: both are decided at the same character.
+    """
+    openers, closers = tuple(openers), tuple(closers)
+    problems = [f"{marker!r} is an opener and a closer" for marker in openers if marker in closers]
+    markers = tuple(dict.fromkeys((*openers, *closers)))
+    for marker in markers:
+        if not marker:
+            problems.append("a marker is empty")
+        elif marker[0].isspace() or marker[0] in "\ufeff\u200b`~":
+            problems.append(f"{marker!r} begins with white space, a backtick or a tilde")
+        problems += [
+            f"{marker!r} is the beginning or the inside of {other!r}"
+            for other in markers
+            if other != marker and marker and marker in other[:-1]
+        ]
+    return problems
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,52 +20,37 @@ Four things can stand between what is read and what goes out:
 * `_lead`: white space before the leading block, until it is known whether a block follows (and,
   with `exact`, until that block ends).
 * `_indent`: before the answer's first visible character, the white space of the current line.
-* `_held`: mid-line openers in content, each with the text behind it, oldest first. All of it is
-  read as content meanwhile. A closer turns the oldest within the limit into a block; an opener that
-  counts at once, the limit, or the end of the text turns them back into content.
+* `_hold`: mid-line openers in content and the text behind them.
 * `_space` and `_kept`: in a block, the white space at its head until something visible comes, and,
   with `unterminated: content`, all of its text until it closes.
+
+Some families wrap the answer in a pair of its own (`_wraps`): its beginning counts before anything
+visible, its end from then on. Both go, and nothing else changes.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from proxy.hold import Hold
 from proxy.lines import VISIBLE, Indent, Lines
-from proxy.markers import compile_markers
+from proxy.markers import Kind, compile_markers
 from proxy.rules import Rule, Start, Unterminated, Whitespace
+from proxy.spans import Channel, Span, Spans
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Callable
+
+    from proxy.markers import Found
+
+__all__ = ["HOLD_LIMIT", "SPACE_LIMIT", "Channel", "Span", "Splitter"]
 
 SPACE_LIMIT = 4096
 """Code points of white space held before an opener, at a block's head, on a line before the answer."""
 
 HOLD_LIMIT = 8192
 """Code points within which a mid-line opener has to find its closer, both markers included."""
-
-
-class Channel(Enum):
-    """Where text goes."""
-
-    CONTENT = auto()
-    REASONING = auto()
-
-
-class Span(NamedTuple):
-    """A piece of text for one channel.
-
-    `end` counts the code points of the input that had been read when the piece was complete;
-    markers and dropped white space are among them.
-    """
-
-    channel: Channel
-    text: str
-    end: int
 
 
 class _State(Enum):
@@ -75,42 +60,8 @@ class _State(Enum):
     PASS = auto()
 
 
-@dataclass(slots=True)
-class _Held:
-    """A mid-line opener, the position it stands at, and the text behind it up to the next one."""
-
-    start: int
-    marker: str
-    lines: Lines
-    text: list[str] = field(default_factory=list)
-
-
 class Splitter:
     """The machine for one choice of one answer."""
-
-    __slots__ = (
-        "_after_closer",
-        "_at",
-        "_base",
-        "_engaged",
-        "_exact",
-        "_head",
-        "_held",
-        "_indent",
-        "_kept",
-        "_lead",
-        "_lines",
-        "_marker",
-        "_markers",
-        "_orphans",
-        "_rule",
-        "_sent",
-        "_space",
-        "_spans",
-        "_state",
-        "_text",
-        "_visible",
-    )
 
     def __init__(self, rule: Rule) -> None:
         """Begin a choice. `Start.AUTO` has to be decided before: here it is read as `LEADING`."""
@@ -118,7 +69,7 @@ class Splitter:
         self._exact = rule.whitespace is Whitespace.EXACT
         self._markers = compile_markers(rule.tags)
         self._state = _State.HEAD
-        self._spans: list[tuple[Channel, list[str], int]] = []
+        self._spans = Spans()
         self._text = ""  # what came and is not consumed
         self._at = 0  # where in it reading goes on
         self._base = 0  # the code points that came before it
@@ -126,12 +77,17 @@ class Splitter:
         self._lead = ""
         self._lines = Lines(code_aware=rule.code_aware)
         self._indent = Indent(SPACE_LIMIT)
-        self._held: deque[_Held] = deque()
+        self._hold = Hold(HOLD_LIMIT)
         self._visible = False  # visible content went out
         self._engaged = False  # there was a block
+        self._opens = rule.start is Start.ANYWHERE  # an opener in content can count
         self._after_closer = False  # a closer that counted stands directly before _at
         self._orphans = 0  # closers that still belong to nested openers
+        self._wraps = Kind.WRAP | Kind.UNWRAP if rule.tags.special and rule.tags.wrappers else Kind.PARTIAL
+        self._wrapped = False  # the answer's wrapper has begun
+        self._skip = ""  # the line break to leave out behind it
         self._marker = ""  # the opener of the block being read
+        self._before = 0  # white space of an implicit block that came before its opener
         self._head = False  # in a block, before anything visible
         self._space = ""
         self._kept: list[str] | None = None
@@ -143,12 +99,17 @@ class Splitter:
         """Whether a block has been read, or is being read."""
         return self._engaged
 
+    @property
+    def inside(self) -> bool:
+        """Whether a block is being read."""
+        return self._state is _State.BLOCK
+
     def feed(self, text: str) -> list[Span]:
         """Take the next piece of text; return what is now certain."""
         self._text += text
         self._read(final=False)
         self._expire(self._base + len(self._text) + 1)
-        return self._take()
+        return self._spans.take()
 
     def interrupt(self, *, ends_block: bool = True) -> list[Span]:
         """Something other than text comes for this choice: return what was held.
@@ -163,10 +124,10 @@ class Splitter:
                 self._close()
             elif self._kept is not None:
                 self._end_block()
-        self._release_held()
+        self._release(self._hold.release())
         self._indent.drop()
         self._after_closer = False
-        return self._take()
+        return self._spans.take()
 
     def finish(self, *, cut: bool = False) -> list[Span]:
         """End the choice: return what was held. From here on text passes untouched.
@@ -175,13 +136,13 @@ class Splitter:
             cut: the turn did not end by itself: length, a stop string, an error, a broken connection.
         """
         self._read(final=True)
-        if cut and self._held and self._rule.unterminated is Unterminated.REASONING:
-            self._hold_to_block()
+        if cut and self._hold and self._rule.unterminated is Unterminated.REASONING:
+            self._enter_held()
         if self._state is _State.BLOCK:
             self._end_block()
-        self._release_held()
+        self._release(self._hold.release())
         self._state = _State.PASS
-        return self._take()
+        return self._spans.take()
 
     # Reading
 
@@ -201,86 +162,99 @@ class Splitter:
                 if final:
                     self._release_lead()
                 return False
-            marker = self._markers.openers.match(self._text, self._at)
-            if marker and marker.lastgroup == "open":
-                self._enter(self._consume(marker.end()))
+            tags = self._rule.tags
+            kinds = Kind.OPEN | self._wraps | (Kind.CLOSE if tags.stray_closer else Kind.PARTIAL)
+            marker = self._markers.match(kinds, self._text, self._at)
+            if marker and marker.kind is Kind.OPEN:
+                self._enter(self._consume(marker.end))
                 return True
-            if marker and not final:
+            if marker and marker.kind is Kind.CLOSE:
+                self._enter("")
+                self._meet_end(marker)
+                return True
+            if marker and marker.kind is Kind.PARTIAL and not final:
                 return False
-        self._state = _State.CONTENT if self._rule.start is Start.ANYWHERE else _State.PASS
+        self._state = _State.CONTENT if self._opens or self._wraps else _State.PASS
         self._release_lead()
         return True
 
     def _read_block(self, final: bool) -> bool:
-        marker = self._find(self._markers.both)
+        marker = self._markers.find(Kind.OPEN | Kind.CLOSE, self._text, self._at)
         if marker is None:
             self._reason(self._consume(len(self._text)))
-        elif marker.lastgroup == "close":
-            self._reason(self._consume(marker.start()))
-            self._consume(marker.end())
-            self._close()
-            self._after_closer = True
+        elif marker.kind is Kind.CLOSE:
+            self._reason(self._consume(marker.start))
+            self._meet_end(marker)
             return True
         elif self._opens_implicit(marker):
-            if marker.lastgroup == "open":
-                self._marker = self._consume(marker.end())
+            if marker.kind is Kind.OPEN:
+                self._marker, self._before = self._consume(marker.end), len(self._space)
                 return True
             if final:
                 self._reason(self._consume(len(self._text)))
-        elif marker.lastgroup == "open":
+        elif marker.kind is Kind.OPEN:
             self._orphans += 1
-            self._reason(self._consume(marker.end()))
+            self._reason(self._consume(marker.end))
             return True
         elif final:
             self._reason(self._consume(len(self._text)))
         else:
             # Only a closer counts here. What can only become an opener goes out, and is watched.
-            closer = self._markers.closers.search(self._text, marker.start())
-            until = closer.start() if closer else len(self._text)
+            closer = self._markers.find(Kind.CLOSE, self._text, marker.start)
+            until = closer.start if closer else len(self._text)
             self._reason(self._consume(until))
-            self._at, self._sent = marker.start(), until - marker.start()
+            self._at, self._sent = marker.start, until - marker.start
         return False
 
-    def _opens_implicit(self, marker: re.Match[str]) -> bool:
+    def _opens_implicit(self, marker: Found) -> bool:
         """Tell whether this may be the opener at the start of an `implicit` block, which is consumed."""
         if self._rule.start is not Start.IMPLICIT or self._marker or not self._head:
             return False
-        self._reason(self._consume(marker.start()))
+        self._reason(self._consume(marker.start))
         return self._head
 
     def _read_content(self, final: bool) -> bool:
-        opens = self._rule.interleaved or not self._engaged
-        closes = self._orphans > 0 or bool(self._held)
-        if not (opens or closes):
+        if self._skip and not self._skip_break():
+            return False
+        kinds = self._counting()
+        if not kinds and not self._wraps:
             self._state = _State.PASS
             return True
-        pattern = self._markers.both if closes else self._markers.openers
-        marker = self._find(pattern if opens else self._markers.closers)
+        marker = self._markers.find(kinds, self._text, self._at)
         if marker is None:
             self._write(self._consume(len(self._text)))
             return False
-        self._write(self._consume(marker.start()))
+        self._write(self._consume(marker.start))
         if self._lines.in_code():
-            self._write(self._consume(marker.start() + 1))
-            return True
-        if marker.lastgroup == "open":
+            # A special token can't be quoted; everything else in code is literal.
+            unwraps = self._wraps & Kind.UNWRAP if self._rule.tags.special else Kind.PARTIAL
+            found = self._markers.match(unwraps, self._text, marker.start)
+            if found is None:
+                self._write(self._consume(marker.start + 1))
+                return True
+            marker = found
+        if marker.kind is Kind.OPEN:
             return self._meet_opener(marker, final)
-        if marker.lastgroup == "close":
+        if marker.kind is Kind.PARTIAL:
+            self._expire(self._base + len(self._text) + 1)
+            if final:
+                self._write(self._consume(len(self._text)))
+            return self._counting() != kinds
+        if marker.kind is Kind.CLOSE:
             self._meet_closer(marker)
-            return True
-        self._expire(self._base + len(self._text) + 1)
-        if final:
-            self._write(self._consume(len(self._text)))
-        return closes and not (self._held or self._orphans)
+        else:
+            self._meet_wrapper(marker)
+        return True
+
+    def _counting(self) -> int:
+        """The kinds of marker that count in content, at this point."""
+        closes = self._orphans or self._hold
+        wraps = self._wraps & ~Kind.WRAP if self._visible else self._wraps
+        return (Kind.OPEN if self._opens else 0) | (Kind.CLOSE if closes else 0) | wraps
 
     def _read_pass(self, _final: bool) -> bool:
         self._release(self._consume(len(self._text)))
         return False
-
-    def _find(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        if self._markers.first.search(self._text, self._at) is None:
-            return None
-        return pattern.search(self._text, self._at)
 
     def _consume(self, until: int) -> str:
         """Read up to this index; return what of it did not go out before."""
@@ -288,65 +262,80 @@ class Splitter:
         self._at, self._sent = until, 0
         return piece
 
-    # Markers in content
+    # Markers
 
-    def _meet_opener(self, marker: re.Match[str], final: bool) -> bool:
-        following = self._text[marker.end() : marker.end() + 1]
+    def _meet_end(self, closer: Found) -> None:
+        self._consume(closer.end)
+        self._close()
+        self._after_closer = True
+
+    def _meet_opener(self, marker: Found, final: bool) -> bool:
+        following = self._text[marker.end : marker.end + 1]
         if not self._engaged or self._lines.blank or self._after_closer or following in ("\r", "\n"):
-            self._release_held()
-            self._enter(self._consume(marker.end()))
+            self._release(self._hold.release())
+            self._enter(self._consume(marker.end))
             return True
         if not following and not final:
             return False
-        start, before = self._base + self._at, self._lines.copy()
-        self._held.append(_Held(start, self._consume(marker.end()), before))
-        self._lines.read(marker.group())
+        self._hold.open(self._base + self._at, self._text[marker.start : marker.end], self._lines.copy())
+        self._lines.read(self._consume(marker.end))
         return True
 
-    def _meet_closer(self, marker: re.Match[str]) -> None:
-        self._expire(self._base + marker.end())
-        if self._held:
-            self._hold_to_block()
-            self._consume(marker.end())
-            self._close()
+    def _meet_closer(self, marker: Found) -> None:
+        self._expire(self._base + marker.end)
+        if self._hold:
+            self._enter_held()
+            self._meet_end(marker)
         elif self._orphans:
             self._orphans -= 1
-            self._consume(marker.end())
+            self._consume(marker.end)
+            self._after_closer = True
         else:
-            self._write(self._consume(marker.start() + 1))
-            return
-        self._after_closer = True
+            self._write(self._consume(marker.start + 1))
 
-    def _hold_to_block(self) -> None:
-        first = self._held.popleft()
-        self._lines = first.lines
-        pieces = first.text
-        for nested in self._held:
-            self._orphans += 1
-            pieces += (nested.marker, *nested.text)
-        self._held.clear()
-        self._enter(first.marker)
-        self._reason("".join(pieces))
+    def _meet_wrapper(self, marker: Found) -> None:
+        self._release(self._hold.release())
+        self._consume(marker.end)
+        self._after_closer = False
+        special = self._rule.tags.special
+        if marker.kind is Kind.WRAP:
+            self._wraps, self._wrapped = Kind.UNWRAP, True
+            self._skip = "" if special else "\r\n"
+        elif not special:
+            self._wraps = Kind.PARTIAL
+
+    def _skip_break(self) -> bool:
+        """Leave out the line break behind a wrapper; False while it is not there yet."""
+        following = self._text[self._at : self._at + 1]
+        if not following:
+            return False
+        if following in self._skip:
+            self._consume(self._at + 1)
+            self._skip = "\n" if following == "\r" else ""
+        else:
+            self._skip = ""
+        return True
+
+    def _enter_held(self) -> None:
+        block = self._hold.close()
+        self._lines = block.lines
+        self._orphans += block.nested
+        self._enter(block.marker)
+        self._reason(block.text)
 
     def _expire(self, position: int) -> None:
-        """Give up openers whose closer can no longer be complete in time at this position."""
-        while self._held and self._held[0].start + HOLD_LIMIT < position:
-            self._release_oldest()
-
-    def _release_held(self) -> None:
-        while self._held:
-            self._release_oldest()
-
-    def _release_oldest(self) -> None:
-        held = self._held.popleft()
-        self._release("".join((held.marker, *held.text)))
+        """Give up held openers whose closer can no longer be complete in time at this position."""
+        if self._hold:
+            self._release(self._hold.expire(position))
 
     # Writing
 
     def _enter(self, marker: str) -> None:
         self._state = _State.BLOCK
         self._engaged = True
-        self._marker, self._head, self._space = marker, True, ""
+        self._opens = self._rule.interleaved
+        self._marker, self._before = marker, 0
+        self._head, self._space = True, ""
         self._kept = [] if self._rule.unterminated is Unterminated.CONTENT else None
 
     def _reason(self, text: str) -> None:
@@ -370,16 +359,18 @@ class Splitter:
         if self._kept:
             self._emit(Channel.REASONING, "".join(self._kept))
         self._leave()
-        if not (self._exact or self._visible):
-            self._indent.open = True
+        if not self._visible:
+            self._indent.open = not self._exact
+            if self._rule.tags.wrappers and not (self._wrapped or self._wraps):
+                self._wraps = Kind.WRAP
 
     def _end_block(self) -> None:
         """End a block that nothing closed."""
         if self._kept is None:
             self._leave()
             return
-        space = "" if self._exact else self._space
-        text = "".join((self._lead, self._marker, *self._kept, space))
+        text = "".join(self._kept) + ("" if self._exact else self._space)
+        text = self._lead + text[: self._before] + self._marker + text[self._before :]
         self._state, self._kept, self._lead = _State.PASS, None, ""
         self._release(text)
 
@@ -399,8 +390,8 @@ class Splitter:
             return
         self._after_closer = False
         self._lines.read(text)
-        if self._held:
-            self._held[-1].text.append(text)
+        if self._hold:
+            self._hold.write(text)
         else:
             self._release(text)
 
@@ -412,18 +403,7 @@ class Splitter:
             self._emit(Channel.CONTENT, text)
 
     def _emit(self, channel: Channel, text: str) -> None:
-        end = self._base + self._at
-        if self._spans and self._spans[-1][0] is channel:
-            pieces = self._spans.pop()[1]
-            pieces.append(text)
-            self._spans.append((channel, pieces, end))
-        else:
-            self._spans.append((channel, [text], end))
-
-    def _take(self) -> list[Span]:
-        spans = [Span(channel, "".join(pieces), end) for channel, pieces, end in self._spans]
-        self._spans.clear()
-        return spans
+        self._spans.add(channel, text, self._base + self._at)
 
 
 _READERS: dict[_State, Callable[[Splitter, bool], bool]] = {

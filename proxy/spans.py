@@ -1,0 +1,50 @@
+"""What the splitter gives: pieces of text, each for one channel, in order."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import NamedTuple
+
+
+class Channel(Enum):
+    """Where text goes."""
+
+    CONTENT = auto()
+    REASONING = auto()
+
+
+class Span(NamedTuple):
+    """A piece of text for one channel.
+
+    `end` counts the code points of the input that had been read when the piece was complete;
+    markers and dropped white space are among them.
+    """
+
+    channel: Channel
+    text: str
+    end: int
+
+
+class Spans:
+    """Collects pieces; neighbours of one channel become one span."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._found: list[tuple[Channel, list[str], int]] = []
+
+    def add(self, channel: Channel, text: str, end: int) -> None:
+        """Add a piece that was complete when `end` code points had been read."""
+        if self._found and self._found[-1][0] is channel:
+            pieces = self._found.pop()[1]
+            pieces.append(text)
+        else:
+            pieces = [text]
+        self._found.append((channel, pieces, end))
+
+    def take(self) -> list[Span]:
+        """Return the spans, and begin anew."""
+        spans = [Span(channel, "".join(pieces), end) for channel, pieces, end in self._found]
+        self._found.clear()
+        return spans
