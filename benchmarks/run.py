@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -153,6 +154,7 @@ def main() -> None:
     parser.add_argument("--peers", default="", help="beginnings of peers' names, separated by commas")
     parser.add_argument("--output", type=Path, default=HERE / "RESULTS.md")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leave through the blocks that end the peers
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         sys.exit("needs two cores: one for the proxies, one for server and client")

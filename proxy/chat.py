@@ -1,14 +1,13 @@
 """The shapes of OpenAI's chat completions, as model servers write them.
 
 Chunks and answers stay the dictionaries they were parsed to, so that fields nobody knows here keep
-their place. JSON is read with orjson; what it refuses but Python's servers can write (NaN, lone
-surrogates, integers beyond 64 bits) goes through the standard library, which keeps it.
+their place. JSON is read with orjson; what it refuses or rounds but Python's servers can write (NaN,
+lone surrogates, integers beyond 64 bits) goes through the standard library, which keeps it.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import orjson
@@ -22,7 +21,15 @@ ENVELOPE = ("id", "object", "created", "model", "service_tier", "system_fingerpr
 REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
 """The names under which servers send reasoning that they parsed themselves."""
 
-_LONG_NUMBER = re.compile(rb"[0-9]{19}")
+MAX_DEPTH = 200
+"""Levels of nesting up to which an answer can be written anew (orjson writes 254)."""
+
+_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
+_LONG_NUMBER = b"0" * 19
+
+
+class _Number(float):
+    """A number that orjson would write as null, and therefore refuses in this guise."""
 
 
 def read_json(data: bytes) -> Any:
@@ -31,13 +38,13 @@ def read_json(data: bytes) -> Any:
     Raises:
         ValueError: not JSON, not UTF-8, or nested too deeply.
     """
-    if _LONG_NUMBER.search(data) is None:
+    if _LONG_NUMBER not in data.translate(_ZEROS):
         try:
             return orjson.loads(data)
         except orjson.JSONDecodeError:
             pass
     try:
-        return json.loads(data)
+        return json.loads(data.decode(), parse_float=_Number, parse_constant=_Number)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -59,19 +66,40 @@ def read_object(data: bytes | None) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def choices(answer: dict[str, Any], part: str) -> list[tuple[int, dict[str, Any], dict[str, Any]]]:
-    """List `(index, choice, choice[part])` of a chunk (`delta`) or a whole answer (`message`).
+def read_chunk(data: bytes | None) -> dict[str, Any] | None:
+    """Parse a chunk of an answer; None when it is no JSON object, or one that can't be written anew."""
+    chunk = read_object(data)
+    if chunk and data and len(data) > 2 * MAX_DEPTH and data.count(b"[") + data.count(b"{") > MAX_DEPTH:
+        return None if is_deep(chunk) else chunk
+    return chunk
 
-    A choice that is not of that shape is left out: it is nothing we can change.
+
+def is_deep(value: Any) -> bool:
+    """Tell whether a value is nested too deeply to be written anew."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        inner: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                inner += item.values()
+            elif isinstance(item, list):
+                inner += item
+        if not inner:
+            return False
+        level = inner
+    return True
+
+
+def choices(chunk: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+    """List the choices of a chunk, each with its index (0 where it names none).
+
+    What is not of that shape is left out: it is nothing we can change.
     """
-    found = []
-    listed = answer.get("choices")
-    for choice in listed if isinstance(listed, list) else ():
-        if isinstance(choice, dict):
-            index, content = choice.get("index", 0), choice.get(part)
-            if isinstance(index, int) and isinstance(content, dict):
-                found.append((index, choice, content))
-    return found
+    listed = chunk.get("choices")
+    if not isinstance(listed, list):
+        return []
+    found = [(choice.get("index", 0), choice) for choice in listed if isinstance(choice, dict)]
+    return [(index, choice) for index, choice in found if type(index) is int]  # True is no index
 
 
 def piece(
@@ -86,6 +114,19 @@ def piece(
 def excerpt(chunk: dict[str, Any], choice: dict[str, Any]) -> dict[str, Any]:
     """Make a chunk from another one: the same answer, and only this choice."""
     return {key: chunk[key] for key in ENVELOPE if key in chunk} | {"choices": [choice]}
+
+
+def is_text_part(part: Any) -> bool:
+    """Tell whether a part of a content array is text and nothing more.
+
+    Any other value in it may be a signature over the text, or an annotation that counts its characters.
+    """
+    return (
+        isinstance(part, dict)
+        and part.get("type") in ("text", "output_text")
+        and isinstance(part.get("text"), str)
+        and not any(value for key, value in part.items() if key not in ("type", "text"))
+    )
 
 
 def reasoning_text(message: dict[str, Any]) -> str:
@@ -103,7 +144,10 @@ def reasoning_text(message: dict[str, Any]) -> str:
 
 
 def is_bare(chunk: dict[str, Any]) -> bool:
-    """Tell whether a chunk whose texts were taken out carries nothing that a client could miss."""
+    """Tell whether a chunk whose texts were taken out carries nothing that a client could miss.
+
+    A null says nothing, nor does an empty content.
+    """
     if any(value is not None for key, value in chunk.items() if key not in ENVELOPE and key != "choices"):
         return False
     for choice in chunk["choices"]:
@@ -116,6 +160,11 @@ def is_bare(chunk: dict[str, Any]) -> bool:
         ):
             return False
     return True
+
+
+def is_error(chunk: dict[str, Any]) -> bool:
+    """Tell whether an event says that the server failed, in one of the shapes that servers use for it."""
+    return bool(chunk.get("error")) or chunk.get("object") == "error"
 
 
 def is_cut(choice: dict[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -20,34 +21,51 @@ _DEMO_MODELS = ["demo/thinker", "demo/coder"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; exits with 1 on a faulty configuration, 2 on a faulty command line."""
-    options = _build_parser().parse_args(arguments)
+    """Run the command line.
+
+    Exits with 1 on a faulty configuration or when the address cannot be had, with 2 on a faulty command
+    line, and with 130 when it was interrupted before it served.
+    """
+    defaults = argparse.Namespace(
+        run=_serve_or_demo, config=None, host=None, port=None, upstream=None, models=None, workers=1
+    )
+    options = _build_parser().parse_args(arguments, defaults)
     try:
         options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read the output has seen enough. Python writes what is left at its end, and must not fail.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except config.ConfigError as error:
         print(error, file=sys.stderr)
         sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 def _build_parser() -> argparse.ArgumentParser:
+    # Options are taken before and behind a command: without defaults, the one does not undo the other.
+    reading = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    reading.add_argument(
+        "--config", type=Path, metavar="FILE", help="the configuration (default: config/proxy.yaml)"
+    )
+    listening = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS, parents=[reading])
+    listening.add_argument("--host", help="the address to listen on")
+    listening.add_argument("--port", type=int, help="the port to listen on; 0 takes a free one")
+
     parser = argparse.ArgumentParser(
         prog="think-proxy",
+        parents=[listening],
         description="Gives thinking models behind vLLM or SGLang the reasoning fields that clients expect.",
         epilog="Without a command: serve if the configuration names an upstream, else demo.",
     )
     parser.add_argument("--version", action="version", version=f"think-proxy {__version__}")
-    parser.set_defaults(run=_serve_or_demo, config=None, host=None, port=None, upstream=None, models=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
-    serving = argparse.ArgumentParser(add_help=False)
-    serving.add_argument(
-        "--config", type=Path, metavar="FILE", help="the configuration (default: config/proxy.yaml)"
+    serve = commands.add_parser(
+        "serve", parents=[listening], argument_default=argparse.SUPPRESS, help="run the proxy"
     )
-    serving.add_argument("--host", help="the address to listen on")
-    serving.add_argument("--port", type=int, help="the port to listen on; 0 takes a free one")
-
-    serve = commands.add_parser("serve", parents=[serving], help="run the proxy")
-    serve.add_argument("--workers", type=int, default=1, metavar="N", help="processes; this version runs one")
+    serve.add_argument("--workers", type=int, metavar="N", help="processes; this version runs one")
     serve.add_argument("--upstream", metavar="URL", help="the model server")
     serve.add_argument(
         "--inline-think-model",
@@ -59,12 +77,11 @@ def _build_parser() -> argparse.ArgumentParser:
     )
     serve.set_defaults(run=_serve)
 
-    demo = commands.add_parser("demo", parents=[serving], help="run it in front of a built-in model server")
+    demo = commands.add_parser("demo", parents=[listening], help="run it in front of a built-in model server")
     demo.set_defaults(run=_demo)
 
-    check = commands.add_parser("check", help="validate the configuration, print the rule per entry")
-    check.add_argument(
-        "--config", type=Path, metavar="FILE", help="the configuration (default: config/proxy.yaml)"
+    check = commands.add_parser(
+        "check", parents=[reading], help="validate the configuration, print the rule per entry"
     )
     check.set_defaults(run=_check)
     return parser
@@ -114,5 +131,4 @@ def _serve_or_demo(options: argparse.Namespace) -> None:
     if _load(options).upstream is None:
         _demo(options)
     else:
-        options.workers = 1
         _serve(options)

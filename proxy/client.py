@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from proxy import headers
 from proxy.errors import BodySizeError, RequestTimeoutError
 
 if TYPE_CHECKING:
@@ -16,6 +17,14 @@ if TYPE_CHECKING:
 
     from proxy.errors import ProxyError
     from proxy.headers import Headers
+
+DISCARD_BYTES = 64 * 1024 * 1024
+"""Bytes of a body beyond the limit that are still read, and dropped, before it is refused.
+
+Most clients read no answer while they send; closing on them would lose it, and say nothing.
+"""
+
+_BODYLESS = frozenset({204, 304})
 
 
 class ClientGoneError(Exception):
@@ -35,10 +44,12 @@ class Client:
         self.query: bytes = scope["query_string"]
         self.headers: Headers = list(scope["headers"])
         self.request_id = request_id
+        self.body = b""
+        """The request body, from `read_body` until the model server has begun to answer."""
         self.status = 0
         """The status that was sent; 0 before the answer has begun."""
 
-    async def body(self, max_bytes: int, timeout_s: float) -> bytes:
+    async def read_body(self, max_bytes: int, timeout_s: float) -> None:
         """Read the whole request body.
 
         Raises:
@@ -46,35 +57,51 @@ class Client:
             RequestTimeoutError: it was not complete after `timeout_s` (0: any time will do).
             ClientGoneError: the client left before the end.
         """
+        length = int(headers.find(self.headers, b"content-length") or 0)
+        too_large = BodySizeError(
+            f"The request body is larger than {max_bytes} bytes (maxBodyBytes in the proxy's configuration)."
+        )
+        waits = (headers.find(self.headers, b"expect") or b"").lower() == b"100-continue"
+        if length > max_bytes and (waits or length > max_bytes + DISCARD_BYTES):
+            raise too_large
         pieces: list[bytes] = []
         size = 0
         try:
             async with asyncio.timeout(timeout_s or None):
-                while True:
+                more = True
+                while more and size <= max_bytes + DISCARD_BYTES:
                     message = await self._receive()
                     if message["type"] != "http.request":
                         raise ClientGoneError
                     piece = message.get("body", b"")
+                    more = message.get("more_body", False)
                     size += len(piece)
                     if size > max_bytes:
-                        raise BodySizeError(
-                            f"The request body is larger than {max_bytes} bytes, the limit that maxBodyBytes sets."
-                        )
-                    pieces.append(piece)
-                    if not message.get("more_body", False):
-                        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+                        pieces.clear()
+                    else:
+                        pieces.append(piece)
         except TimeoutError:
-            raise RequestTimeoutError(f"The request was not complete after {timeout_s:g} seconds.") from None
+            if size <= max_bytes:
+                raise RequestTimeoutError(
+                    f"The request was not complete after {timeout_s:g} seconds "
+                    "(timeouts.requestSeconds in the proxy's configuration)."
+                ) from None
+        if size > max_bytes:
+            raise too_large
+        self.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def gone(self) -> None:
         """Return when the client has left. The body must have been read before."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
-    async def start(self, status: int, headers: Headers) -> None:
+    async def start(self, status: int, fields: Headers) -> None:
         """Send the head of the answer."""
+        if status in _BODYLESS:
+            # uvicorn would hold us to the length that a 304 states of a body that is not sent.
+            fields = [field for field in fields if field[0] != b"content-length"]
         self.status = status
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send({"type": "http.response.start", "status": status, "headers": fields})
 
     async def write(self, data: bytes) -> None:
         """Send a piece of the body; returns when the client is ready for more."""

@@ -1,7 +1,7 @@
 """Which paths are forwarded. A model server has operational paths that must not be reachable by default.
 
-The path is judged after percent-decoding, since that is what the server will see; one that decodes to
-dot segments, or that would decode a second time, is refused whatever it says.
+The path is judged after percent-decoding, since that is what the server will see; one that holds dot
+segments then, or that would decode a second time, is refused whatever else it says.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _EXACT = frozenset(
     }
 )
 _BELOW = (b"/v1/models/", b"/v1/responses/", b"/v1/messages/", b"/v1/audio/")
-_SUSPECT = re.compile(rb"//|\\|[\x00-\x1f\x7f]|(?:^|/)\.{1,2}(?:/|$)|%(?:2[eEfF5]|5[cC])")
+_SUSPECT = re.compile(rb"//|\\|[\x00-\x1f\x7f]|/\.{1,2}(?:[/;]|$)|%[0-9a-fA-F]{2}")
 
 
 class Gate:
@@ -47,11 +47,13 @@ class Gate:
         """Admit paths that match a glob besides the built-in ones."""
         self._globs = [re.compile(translate(glob).encode()) for glob in globs]
 
-    def admits(self, raw_path: bytes) -> bool:
-        """Tell whether a path, percent-encoded as it came, is forwarded."""
-        if raw_path in _EXACT:
-            return True
+    def admit(self, raw_path: bytes) -> bytes | None:
+        """Return the path that the model server will see, None if it is not forwarded.
+
+        `raw_path` is the path as it came, percent-encoded.
+        """
         path = unquote_to_bytes(raw_path)
-        if _SUSPECT.search(path):
-            return False
-        return path in _EXACT or path.startswith(_BELOW) or any(glob.match(path) for glob in self._globs)
+        if not path.startswith(b"/") or _SUSPECT.search(path):
+            return None
+        known = path in _EXACT or path.startswith(_BELOW) or any(glob.match(path) for glob in self._globs)
+        return path if known else None

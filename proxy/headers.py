@@ -25,14 +25,39 @@ _HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
-_NOT_UPSTREAM = frozenset({b"host", b"content-length", b"expect", b"cookie", b"x-request-id"})
+_NOT_UPSTREAM = frozenset(
+    {b"host", b"content-length", b"expect", b"cookie", b"http2-settings", b"x-request-id"}
+)
 _NOT_DOWNSTREAM = frozenset({b"set-cookie", b"x-request-id"})
+_OF_THE_BODY = frozenset(
+    {
+        b"content-length",
+        b"content-encoding",
+        b"content-md5",
+        b"content-digest",
+        b"repr-digest",
+        b"digest",
+        b"etag",
+    }
+)
+_OF_THE_STREAM = frozenset({b"cache-control", b"x-accel-buffering"})
+_CORS_PREFIX = b"access-control-"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
 
 
 def find(headers: Headers, name: bytes) -> bytes | None:
     """Return the first value of a field, None without one."""
     return next((value for key, value in headers if key == name), None)
+
+
+def is_delimited(headers: Headers) -> bool:
+    """Tell whether a body says where it ends, rather than ending with its connection."""
+    return any(key in (b"content-length", b"transfer-encoding") for key, _ in headers)
+
+
+def is_request_id(value: bytes) -> bool:
+    """Tell whether an id that a client sent is fit to be written to headers and logs."""
+    return _REQUEST_ID.fullmatch(value) is not None
 
 
 def for_upstream(
@@ -47,17 +72,22 @@ def for_upstream(
         request_id: the id under which the request is known here.
         identity: ask for an answer without compression, because it will be read.
     """
-    dropped = _NOT_UPSTREAM | ({b"accept-encoding"} if identity else set())
+    dropped = _NOT_UPSTREAM | {b"accept-encoding"} if identity else _NOT_UPSTREAM
     kept = [(b"host", host), *_end_to_end(headers, dropped), (b"x-request-id", request_id)]
     if identity:
         kept.append((b"accept-encoding", b"identity"))
-    if body_bytes or find(headers, b"content-length") or find(headers, b"transfer-encoding"):
+    if body_bytes or is_delimited(headers):
         kept.append((b"content-length", b"%d" % body_bytes))
     return kept
 
 
 def for_client(
-    headers: Headers, *, request_id: bytes, stream: bool, body_bytes: int | None = None
+    headers: Headers,
+    *,
+    request_id: bytes,
+    stream: bool,
+    rewritten: bool,
+    own_cors: bool,
 ) -> Headers:
     """Return the fields of an answer to the client.
 
@@ -65,27 +95,23 @@ def for_client(
         headers: the model server's fields.
         request_id: the id under which the request is known here.
         stream: the answer is a stream of events, which nothing on the way may buffer.
-        body_bytes: the length of a body that was rewritten; None leaves the fields as they are.
+        rewritten: the body is another one: what describes the old one goes, its length included.
+        own_cors: cross-origin rules are made here: the server's own, often "anyone", must not widen them.
     """
-    dropped = set(_NOT_DOWNSTREAM)
+    dropped = _NOT_DOWNSTREAM
     if stream:
-        dropped |= {b"cache-control", b"x-accel-buffering"}
-    if body_bytes is not None:
-        dropped.add(b"content-length")
+        dropped |= _OF_THE_STREAM
+    if rewritten:
+        dropped |= _OF_THE_BODY
     kept = _end_to_end(headers, dropped)
+    if own_cors:
+        kept = [field for field in kept if not field[0].startswith(_CORS_PREFIX)]
     if stream:
         kept += [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
-    if body_bytes is not None:
-        kept.append((b"content-length", b"%d" % body_bytes))
     return [*kept, (b"x-request-id", request_id)]
 
 
-def is_request_id(value: bytes | None) -> bool:
-    """Tell whether an id that a client sent is fit to be written to headers and logs."""
-    return value is not None and _REQUEST_ID.fullmatch(value) is not None
-
-
-def _end_to_end(headers: Headers, dropped: frozenset[bytes] | set[bytes]) -> Headers:
+def _end_to_end(headers: Headers, dropped: frozenset[bytes]) -> Headers:
     named = {
         token.strip().lower() for key, value in headers if key == b"connection" for token in value.split(b",")
     }

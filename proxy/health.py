@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 
-import httpx
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
+
+from proxy.errors import UpstreamError
+from proxy.settings import Timeouts
+from proxy.upstream import Upstream
 
 CACHE_S = 2.0
 """Seconds for which an answer of the upstream's health check is good."""
 
-PROBE_TIMEOUT_S = 2.0
+_PROBE_TIMEOUTS = Timeouts(connect_s=2, first_byte_s=2)
+_METHODS = ["GET", "HEAD"]
+_ERROR = 500
 
 
 class Health:
@@ -20,12 +25,12 @@ class Health:
 
     def __init__(self, upstream_url: str) -> None:
         """Probe `/health` below this address, which vLLM and SGLang answer without touching the model."""
-        self._url = f"{upstream_url}/health"
+        self._upstream = Upstream(upstream_url, _PROBE_TIMEOUTS)
         self._lock = asyncio.Lock()
         self._known: tuple[float, bool] = (-CACHE_S, False)
         self.router = APIRouter()
-        self.router.add_api_route("/healthz", self.alive, methods=["GET"])
-        self.router.add_api_route("/readyz", self.ready, methods=["GET"])
+        self.router.add_api_route("/healthz", self.alive, methods=_METHODS)
+        self.router.add_api_route("/readyz", self.ready, methods=_METHODS)
 
     async def alive(self) -> JSONResponse:
         """Answer as long as the process serves requests."""
@@ -42,9 +47,10 @@ class Health:
         return JSONResponse({"status": state, "upstream": state}, status_code=200 if reachable else 503)
 
     async def _probe(self) -> bool:
-        """Any answer will do, a 404 as well: the server is there."""
+        """Nearly any answer will do, a 404 as well: the server is there."""
+        fields = [(b"host", self._upstream.host), (b"connection", b"close")]
         try:
-            async with httpx.AsyncClient(timeout=PROBE_TIMEOUT_S, trust_env=False) as http:
-                return (await http.get(self._url)).status_code < httpx.codes.INTERNAL_SERVER_ERROR
-        except httpx.HTTPError:
+            async with await self._upstream.send("GET", b"/health", fields, b"") as answer:
+                return answer.status < _ERROR
+        except UpstreamError:
             return False

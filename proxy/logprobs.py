@@ -1,12 +1,13 @@
 """Deal the per-token lists of a delta out to the pieces that its text was cut into.
 
-`logprobs.content` (and `refusal`) hold an entry per token with the token's own bytes, and `token_ids`
-a number per token. Every entry goes to exactly one piece, in order: the one in which its token ends.
+`logprobs.content` holds an entry per token with the token's own bytes, and `token_ids` a number per
+token. Every entry goes to exactly one piece, in order: the one in which its token ends.
 """
 
 from __future__ import annotations
 
-from itertools import accumulate
+from bisect import bisect_right
+from itertools import accumulate, pairwise
 from typing import Any
 
 
@@ -16,44 +17,42 @@ def deal_out(choice: dict[str, Any], text: str, ends: list[int]) -> list[dict[st
     Args:
         choice: the choice of a chunk, with the text `text` in its delta.
         text: the text that the entries belong to.
-        ends: where each piece but the last ends, in code points of `text`; what is negative or
-            behind its end is the text of another event.
+        ends: where each piece but the last ends, in code points of `text`, ascending; what is negative
+            is the text of an earlier event.
 
     Returns:
         For each piece, the last one included, the `logprobs` and `token_ids` that replace those of
         the choice; empty where the choice has none.
     """
     shares: list[dict[str, Any]] = [{} for _ in range(len(ends) + 1)]
-    if not ends:
-        return shares
     logprobs, ids = choice.get("logprobs"), choice.get("token_ids")
-    if isinstance(logprobs, dict) and isinstance(logprobs.get("content"), list):
-        entries = logprobs["content"]
-        cuts = _cut(entries, text, ends)
-        for share, begin, end in zip(shares, [0, *cuts], [*cuts, len(entries)], strict=True):
-            share["logprobs"] = logprobs | {"content": entries[begin:end]} if end > begin else None
-        if isinstance(ids, list) and len(ids) == len(entries):
-            for share, begin, end in zip(shares, [0, *cuts], [*cuts, len(ids)], strict=True):
-                share["token_ids"] = ids[begin:end] or None
-            return shares
-    elif logprobs is not None:
-        shares[-1]["logprobs"] = logprobs
-    if ids is not None:
-        # Without the tokens' text the numbers can't be placed.
-        shares[-1]["token_ids"] = ids
+    entries = logprobs.get("content") if isinstance(logprobs, dict) else None
+    if not ends or not isinstance(logprobs, dict) or not isinstance(entries, list):
+        # Without the tokens' text nothing can be placed: all stays with the last piece.
+        return shares
+    cuts = [0, *_cut(entries, text, ends), len(entries)]
+    others = dict.fromkeys(logprobs)
+    for share, (begin, end) in zip(shares, pairwise(cuts), strict=True):
+        share["logprobs"] = others | {"content": entries[begin:end]} if end > begin else None
+    shares[-1]["logprobs"] = logprobs | {"content": entries[cuts[-2] :]}
+    if isinstance(ids, list) and len(ids) == len(entries):
+        for share, (begin, end) in zip(shares, pairwise(cuts), strict=True):
+            share["token_ids"] = ids[begin:end] or None
     return shares
 
 
 def _cut(entries: list[Any], text: str, ends: list[int]) -> list[int]:
     """For each end, count the entries whose token ends at it or before."""
-    sizes = [_size(entry) for entry in entries]
-    total = len(text.encode("utf-8", "surrogatepass"))
-    reached = list(accumulate(sizes))
-    if reached and reached[-1] > total:
-        # Bytes of a character begun in an earlier event: the last token still ends where the text does.
-        reached = [position - (reached[-1] - total) for position in reached]
-    limits = [len(text[: max(end, 0)].encode("utf-8", "surrogatepass")) for end in ends]
-    return [sum(position <= limit for position in reached) for limit in limits]
+    reached = list(accumulate(map(_size, entries)))
+    limits = list(accumulate(_count_bytes(text[begin:end]) for begin, end in pairwise([0, *_clip(ends)])))
+    # A character may take several tokens, and those of its first bytes came with an earlier event or,
+    # from SGLang, not at all. The last token ends where the text does.
+    shift = _count_bytes(text) - reached[-1] if reached else 0
+    return [bisect_right(reached, limit - shift) for limit in limits]
+
+
+def _clip(ends: list[int]) -> list[int]:
+    return [max(end, 0) for end in ends]
 
 
 def _size(entry: Any) -> int:
@@ -62,4 +61,8 @@ def _size(entry: Any) -> int:
     if isinstance(entry.get("bytes"), list):
         return len(entry["bytes"])
     token = entry.get("token")
-    return len(token.encode("utf-8", "surrogatepass")) if isinstance(token, str) else 0
+    return _count_bytes(token) if isinstance(token, str) else 0
+
+
+def _count_bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))

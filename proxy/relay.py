@@ -2,7 +2,7 @@
 
 The straight line of a stream: bytes, events, chunks, spans, and back, without a task or a timer per
 event. Reading from the server waits until the client took what came before, so a slow reader slows
-the server and memory stays bounded.
+the server and memory stays bounded (the figure is in `docs/transport.md`).
 """
 
 from __future__ import annotations
@@ -12,36 +12,38 @@ from typing import TYPE_CHECKING
 
 from proxy import chat, headers, sse
 from proxy.client import ClientGoneError
-from proxy.errors import BrokenError, UpstreamError
+from proxy.coding import CODINGS, Inflated
+from proxy.errors import BrokenError, SilentError, UpstreamError
 from proxy.response import Rewriter
 
 if TYPE_CHECKING:
     from proxy.client import Client
     from proxy.rules import Rule
     from proxy.settings import Settings
+    from proxy.telemetry import Notes
     from proxy.upstream import Answer, Upstream
 
 _OK = 200
 
 
 async def relay(
-    client: Client, body: bytes, rule: Rule | None, upstream: Upstream, settings: Settings
+    client: Client, rule: Rule | None, upstream: Upstream, settings: Settings, notes: Notes
 ) -> None:
     """Serve a request; return when it is answered, or at once when the client leaves.
 
     Args:
         client: the client, its request read.
-        body: the request body to send.
         rule: how the answer is split; None relays it as it comes.
         upstream: the model server.
         settings: timeouts and limits.
+        notes: where it is said that an answer could not be read.
 
     Raises:
         UpstreamError: the server failed. When the client already has a part of the answer, it was told
             so in a rewritten stream; any other answer is left without an end.
         ClientGoneError: the client left.
     """
-    work = asyncio.create_task(_answer(client, body, rule, upstream, settings))
+    work = asyncio.create_task(_answer(client, rule, upstream, settings, notes))
     gone = asyncio.create_task(client.gone())
     try:
         await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -55,50 +57,72 @@ async def relay(
 
 
 async def _answer(
-    client: Client, body: bytes, rule: Rule | None, upstream: Upstream, settings: Settings
+    client: Client, rule: Rule | None, upstream: Upstream, settings: Settings, notes: Notes
 ) -> None:
     target = client.path + (b"?" + client.query if client.query else b"")
     fields = headers.for_upstream(
         client.headers,
         host=upstream.host,
-        body_bytes=len(body),
+        body_bytes=len(client.body),
         request_id=client.request_id,
         identity=rule is not None,
     )
-    async with await upstream.send(client.method, target, fields, body) as answer:
-        kind = headers.find(answer.headers, b"content-type") or b""
-        stream = kind.startswith(b"text/event-stream")
-        readable = answer.status == _OK and headers.find(answer.headers, b"content-encoding") in (
-            None,
-            b"identity",
-        )
-        if rule is None or not readable or not (stream or kind.startswith(b"application/json")):
-            await _pass(client, answer, settings, stream=stream)
-        elif stream:
-            await _rewrite_stream(client, answer, rule, settings)
-        else:
-            await _rewrite_whole(client, answer, rule, settings)
+    answer_s = settings.timeouts.answer_s
+    try:
+        async with (
+            asyncio.timeout(answer_s or None) as limit,
+            await upstream.send(client.method, target, fields, client.body) as answer,
+        ):
+            client.body = b""  # a stream may run for long, and a request may be large
+            content_type = (headers.find(answer.headers, b"content-type") or b"").lower()
+            stream = content_type.startswith(b"text/event-stream")
+            if stream:
+                limit.reschedule(None)
+            readable = stream or content_type.startswith(b"application/json")
+            body = _open(answer, notes) if rule and answer.status == _OK and readable else None
+            if rule is None or body is None:
+                await _pass(client, answer, settings, stream=stream)
+            elif stream:
+                await _rewrite_stream(client, answer, body, rule, settings)
+            else:
+                await _rewrite_whole(client, answer, body, rule, settings)
+    except TimeoutError:
+        raise SilentError(
+            f"The model server did not complete its answer within {answer_s:g} seconds "
+            "(timeouts.answerSeconds in the proxy's configuration)."
+        ) from None
+
+
+def _open(answer: Answer, notes: Notes) -> Answer | Inflated | None:
+    """Return the body of an answer as it can be read, None if it is compressed in a way unknown here."""
+    coding = (headers.find(answer.headers, b"content-encoding") or b"identity").strip().lower()
+    if coding == b"identity":
+        return answer
+    if coding in CODINGS:
+        return Inflated(answer)
+    notes.once("an answer is relayed as it is: the model server compressed it although asked not to")
+    return None
 
 
 async def _pass(client: Client, answer: Answer, settings: Settings, *, stream: bool) -> None:
     """Relay an answer untouched. One that breaks off is left without an end, as it came."""
-    fields = headers.for_client(answer.headers, request_id=client.request_id, stream=stream)
     data = await answer.read()
     answer.watch(settings.timeouts.idle_s)
-    await client.start(answer.status, fields)
+    await client.start(answer.status, _fields(client, answer, settings, stream=stream))
     while data:
         await client.write(data)
         data = await answer.read()
     await client.finish()
 
 
-async def _rewrite_stream(client: Client, answer: Answer, rule: Rule, settings: Settings) -> None:
+async def _rewrite_stream(
+    client: Client, answer: Answer, body: Answer | Inflated, rule: Rule, settings: Settings
+) -> None:
     decoder = sse.Decoder(settings.max_event_bytes)
     rewriter = Rewriter(rule)
-    fields = headers.for_client(answer.headers, request_id=client.request_id, stream=True)
-    data = await answer.read()
+    data = await body.read()
     answer.watch(settings.timeouts.idle_s)
-    await client.start(answer.status, fields)
+    await client.start(answer.status, _fields(client, answer, settings, stream=True, rewritten=True))
     try:
         while data:
             out = [made.raw for event in decoder.feed(data) for made in rewriter.feed(event)]
@@ -106,9 +130,13 @@ async def _rewrite_stream(client: Client, answer: Answer, rule: Rule, settings: 
                 await client.write(b"".join(out))
             if decoder.overflow:
                 raise BrokenError(
-                    f"The model server sent an event larger than {settings.max_event_bytes} bytes."
+                    f"The model server sent an event larger than {settings.max_event_bytes} bytes "
+                    "(maxEventBytes in the proxy's configuration)."
                 )
-            data = await answer.read()
+            data = await body.read()
+        if not rewriter.done and not headers.is_delimited(answer.headers):
+            # The end of the connection is all that ended it: only [DONE] could tell it from a cut.
+            raise BrokenError("The model server closed the connection before its stream said [DONE].")
     except UpstreamError as error:
         await client.finish(b"".join(made.raw for made in _break_off(decoder, rewriter, error)))
         if rewriter.done:
@@ -121,27 +149,46 @@ async def _rewrite_stream(client: Client, answer: Answer, rule: Rule, settings: 
 def _break_off(decoder: sse.Decoder, rewriter: Rewriter, error: UpstreamError) -> list[sse.Event]:
     """Return what a stream that broke off still has to say: held text, then the error, and no end."""
     # An event cut in the middle is no JSON: a client would stumble over it before it saw the error.
-    whole = [event for event in decoder.finish() if chat.read_object(event.data) is not None]
+    whole = [event for event in decoder.finish() if _is_whole(event)]
     made = [made for event in whole for made in rewriter.feed(event)] + rewriter.finish()
     return made if rewriter.done else [*made, sse.encode(error.body())]
 
 
-async def _rewrite_whole(client: Client, answer: Answer, rule: Rule, settings: Settings) -> None:
+def _is_whole(event: sse.Event) -> bool:
+    return event.data == chat.DONE or chat.read_object(event.data) is not None
+
+
+async def _rewrite_whole(
+    client: Client, answer: Answer, body: Answer | Inflated, rule: Rule, settings: Settings
+) -> None:
     pieces: list[bytes] = []
     size = 0
-    while data := await answer.read():
+    while data := await body.read():
         if not pieces:
             answer.watch(settings.timeouts.idle_s)
         size += len(data)
         if size > settings.max_body_bytes:
-            raise BrokenError(f"The model server's answer is larger than {settings.max_body_bytes} bytes.")
+            raise BrokenError(
+                f"The model server's answer is larger than {settings.max_body_bytes} bytes "
+                "(maxBodyBytes in the proxy's configuration)."
+            )
         pieces.append(data)
-    body = b"".join(pieces)
-    document = chat.read_object(body)
+    whole = b"".join(pieces)
+    document = chat.read_object(whole)
     if document is not None and Rewriter(rule).rewrite(document):
-        body = chat.write_json(document)
-    fields = headers.for_client(
-        answer.headers, request_id=client.request_id, stream=False, body_bytes=len(body)
+        whole = chat.write_json(document)
+    fields = _fields(client, answer, settings, stream=False, rewritten=True)
+    await client.start(answer.status, [*fields, (b"content-length", b"%d" % len(whole))])
+    await client.finish(whole)
+
+
+def _fields(
+    client: Client, answer: Answer, settings: Settings, *, stream: bool, rewritten: bool = False
+) -> headers.Headers:
+    return headers.for_client(
+        answer.headers,
+        request_id=client.request_id,
+        stream=stream,
+        rewritten=rewritten,
+        own_cors=settings.cors is not None,
     )
-    await client.start(answer.status, fields)
-    await client.finish(body)

@@ -2,18 +2,38 @@
 
 A model that is not listed has its request read for the `model` alone. A request that needs no change
 is sent as the bytes that came.
+
+    body -> read_chat -> ChatRequest -> prepare, if its model has a rule -> ChatRequest -> its body
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from proxy import chat
+from proxy import chat, history
 from proxy.errors import RequestError
 
+if TYPE_CHECKING:
+    from proxy.rules import Rule
 
-def read_model(body: bytes) -> str:
-    """Return the model that a request names.
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """A chat completion request, parsed once.
+
+    Parsed, a body takes several times its bytes: keep what has to be known while the answer runs, and
+    not the request itself.
+    """
+
+    model: str
+    document: dict[str, Any] = field(repr=False)
+    """What the body holds, not to be changed."""
+    body: bytes = field(repr=False)
+
+
+def read_chat(body: bytes) -> ChatRequest:
+    """Parse the body of a chat completion request.
 
     Raises:
         RequestError: the body is not a JSON object, or has no `model` string.
@@ -25,7 +45,32 @@ def read_model(body: bytes) -> str:
             "The request has no `model`, or it is not a string: name a model that /v1/models lists.",
             param="model",
         )
-    return model
+    return ChatRequest(model, document, body)
+
+
+def prepare(request: ChatRequest, rule: Rule) -> ChatRequest:
+    """Return the request as the model server gets it: the same object when nothing changes.
+
+    Raises:
+        RequestError: it has to be changed and is nested too deeply to be written anew.
+    """
+    document = history.convert(request.document, rule)
+    if document is request.document:
+        return request
+    try:
+        body = chat.write_json(document)
+    except RecursionError:
+        raise RequestError("The request body is nested too deeply.") from None
+    return ChatRequest(request.model, document, body)
+
+
+def read_model(body: bytes) -> str:
+    """Return the model that a chat completion request names.
+
+    Raises:
+        RequestError: the body is not a JSON object, or has no `model` string.
+    """
+    return read_chat(body).model
 
 
 def peek_model(body: bytes) -> str | None:

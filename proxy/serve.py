@@ -6,7 +6,7 @@ import contextlib
 import gc
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
@@ -16,15 +16,29 @@ from proxy.telemetry import configure
 if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator
+    from types import FrameType
 
     from starlette.types import ASGIApp
 
     from proxy.settings import Settings
 
 KEEP_ALIVE_S = 75
-"""Seconds an unused client connection is kept: longer than clients keep theirs, lest one meets a closed one."""
+"""Seconds an unused client connection is kept: clients that keep theirs for less meet no closed one."""
+
+OPTIONS: dict[str, Any] = {
+    "loop": "uvloop",
+    "http": "httptools",
+    "ws": "none",
+    "log_config": None,
+    "access_log": False,
+    "server_header": False,
+    "date_header": False,
+    "timeout_keep_alive": KEEP_ALIVE_S,
+}
+"""How uvicorn runs the proxy."""
 
 _GRACE_S = 30
+_START_S = 10
 
 
 class _Server(uvicorn.Server):
@@ -50,6 +64,15 @@ class _Server(uvicorn.Server):
         gc.freeze()
         self.ready.set()
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the base class's
+        """Stop on a signal, on a second one at once.
+
+        The base class would raise the signal again in the end, and the process would die of it; it was
+        asked to stop, and it did.
+        """
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
 
 def serve(settings: Settings, announcement: str = "think-proxy on {url}") -> None:
     """Serve until a signal comes.
@@ -62,38 +85,32 @@ def serve(settings: Settings, announcement: str = "think-proxy on {url}") -> Non
         SystemExit: the address cannot be had.
     """
     configure(settings.log)
-    config = _configure(App(settings), settings.listen.host, settings.listen.port)
-    # uvicorn raises the signal again once it has shut down.
-    with contextlib.suppress(KeyboardInterrupt):
-        _Server(config, announcement).run()
+    config = uvicorn.Config(
+        App(settings),
+        host=settings.listen.host,
+        port=settings.listen.port,
+        timeout_graceful_shutdown=_GRACE_S,
+        **OPTIONS,
+    )
+    _Server(config, announcement).run()
 
 
 @contextlib.contextmanager
 def beside(app: ASGIApp) -> Iterator[str]:
-    """Serve another application on a free port of this machine in a thread; yields its address."""
-    server = _Server(_configure(app, "127.0.0.1", 0, grace_s=1), None)
+    """Serve another application on a free port of this machine in a thread; yields its address.
+
+    Raises:
+        RuntimeError: it did not start.
+    """
+    # Nobody waits for the rest of a demo answer.
+    config = uvicorn.Config(app, host="127.0.0.1", port=0, timeout_graceful_shutdown=1, **OPTIONS)
+    server = _Server(config, None)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    server.ready.wait()
     try:
+        if not server.ready.wait(_START_S):
+            raise RuntimeError("the model server beside the proxy did not start")
         yield server.url
     finally:
         server.should_exit = True
         thread.join()
-
-
-def _configure(app: ASGIApp, host: str, port: int, grace_s: int = _GRACE_S) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        host=host,
-        port=port,
-        loop="uvloop",
-        http="httptools",
-        ws="none",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=grace_s,
-    )

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from proxy.rules import Rule
 
@@ -91,6 +91,8 @@ class Entry:
     rule: Rule
     origin: str = "built in"
     """Where it was written, for people: `config/proxy.yaml:7`, a variable's name, the command line."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Where each value of the rule that is not a default came from."""
 
 
 @dataclass(frozen=True, slots=True)

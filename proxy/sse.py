@@ -29,12 +29,12 @@ def encode(data: bytes, origin: Event | None = None) -> Event:
 
     With an origin, the lines of that event other than its data stay as they are, in place.
     """
-    if origin is None or is_plain(origin.raw):
+    if origin is None or _is_plain(origin.raw):
         return Event(b"data: %b\n\n" % data, data)
     lines: list[bytes] = []
     written = False
     for line in _LINE.findall(origin.raw):
-        if _field(line.removeprefix(_BOM)) is None:
+        if _field(line) is None:
             lines.append(line)
         elif not written:
             lines.append(b"data: %b%b" % (data, line[len(line.rstrip(b"\r\n")) :]))
@@ -42,59 +42,92 @@ def encode(data: bytes, origin: Event | None = None) -> Event:
     return Event(b"".join(lines), data)
 
 
+def is_bare(event: Event) -> bool:
+    """Tell whether the event has no line other than data: no comment, name or id goes with it."""
+    return _is_plain(event.raw) or all(
+        line in (b"", b"\n", b"\r", b"\r\n") or _field(line) is not None for line in _LINE.findall(event.raw)
+    )
+
+
 class Decoder:
     """Cuts a byte stream into events, wherever the network cut it."""
 
     def __init__(self, max_event_bytes: int) -> None:
-        """Give up, with `overflow`, on an event that grows past this many bytes."""
+        """Give up, with `overflow`, on an event of more than this many bytes."""
         self._max_event_bytes = max_event_bytes
-        self._buffer = b""
+        self._buffer = bytearray()
         self._scanned = 0
+        self._begun = False  # the byte order mark, or its absence, is behind us
         self._after_cr = False
         self.overflow = False
-        """An event is larger than allowed; what has come of it is kept back."""
+        """An event was larger than allowed. It is not given out, nor is anything behind it."""
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Take the next bytes; return the events that they complete."""
-        if not self._buffer and not self._after_cr and chunk.endswith(b"\n\n") and b"\r" not in chunk:
+        if self._is_whole(chunk):
             return [_read(part + b"\n\n") for part in chunk[:-2].split(b"\n\n")]
-        buffer = self._buffer + chunk
-        events = []
+        if self.overflow:
+            return []
+        buffer = self._buffer
+        buffer += chunk
+        events: list[Event] = []
         start = 0
-        scan = self._scanned
+        if not self._begun:
+            if len(buffer) < len(_BOM) and _BOM.startswith(buffer):
+                return []
+            self._begun = True
+            if buffer.startswith(_BOM):
+                # An event of its own, so that no other has to mind it.
+                events.append(Event(_BOM, None))
+                start = len(_BOM)
+        scan = max(start, self._scanned)
         while True:
             if self._after_cr and start < len(buffer):
                 # The LF of a CRLF whose CR ended the event before: it is no line of its own.
-                scan = max(scan, start + (buffer[start : start + 1] == b"\n"))
+                scan = max(scan, start + buffer.startswith(b"\n", start))
                 self._after_cr = False
-            end = _END.search(buffer, scan)
-            if end is None:
+            found = _END.search(buffer, scan)
+            end = found.end() if found else len(buffer)
+            self.overflow = end - start > self._max_event_bytes
+            if not found or self.overflow:
                 break
-            events.append(_read(buffer[start : end.end()]))
-            start = scan = end.end()
-            self._after_cr = buffer[start - 1 : start] == b"\r"
-        self._buffer = buffer[start:]
-        self._scanned = max(scan - start, len(self._buffer) - _TAIL, 0)
-        self.overflow = len(self._buffer) > self._max_event_bytes
+            events.append(_read(bytes(buffer[start:end])))
+            self._after_cr = buffer[end - 1] == ord("\r")
+            start = scan = end
+        del buffer[: len(buffer) if self.overflow else start]
+        self._scanned = max(scan - start, len(buffer) - _TAIL, 0)
         return events
 
     def finish(self) -> list[Event]:
         """End the stream: a last event may lack its blank line, which it is given."""
-        rest, self._buffer, self._scanned = self._buffer, b"", 0
+        rest = bytes(self._buffer)
+        self._buffer.clear()
+        self._scanned = 0
         if not rest.strip(b"\r\n"):
-            return []
-        return [_read(rest + (b"\n" if rest.endswith((b"\n", b"\r")) else b"\n\n"))]
+            return [Event(rest, None)] if rest else []
+        return [_read(rest + (b"\n" if rest.endswith(b"\n") else b"\n\n"))]
+
+    def _is_whole(self, chunk: bytes) -> bool:
+        """Tell whether the chunk is whole events as servers write them: the way they mostly come."""
+        return (
+            chunk.endswith(b"\n\n")
+            and self._begun
+            and not (self._buffer or self._after_cr or self.overflow)
+            and len(chunk) <= self._max_event_bytes
+            and not chunk.endswith(b"\n\n\n")
+            and b"\r" not in chunk
+        )
 
 
-def is_plain(raw: bytes) -> bool:
+def _is_plain(raw: bytes) -> bool:
     """Tell whether the event is one data line, the way model servers write it."""
     return raw.startswith(b"data: ") and raw.find(b"\n") == len(raw) - 2 and b"\r" not in raw
 
 
 def _read(raw: bytes) -> Event:
-    if is_plain(raw):
+    if _is_plain(raw):
         return Event(raw, raw[6:-2])
-    found = [value for line in _LINE.findall(raw.removeprefix(_BOM)) if (value := _field(line)) is not None]
+    found = [value for line in _LINE.findall(raw) if (value := _field(line)) is not None]
     return Event(raw, b"\n".join(found) if found else None)
 
 

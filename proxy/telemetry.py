@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 
 LOGGER = logging.getLogger("think_proxy")
 
-_UNFINISHED = "ASGI callable returned without completing response."
+_NOT_SAID = (
+    # A stream that the server cut off is cut off here on purpose, and has its own line.
+    "ASGI callable returned without completing response.",
+    # A client may offer another protocol (Java's offers HTTP/2 in every request): that is no fault.
+    "Unsupported upgrade request.",
+    "No supported WebSocket library detected.",
+)
+"""What uvicorn has to say in vain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +37,13 @@ class RequestReport:
     request_id: str
     method: str
     path: str
+    """As it came, percent-encoded; without the query."""
     entry: str | None
     """The entry of `inlineThinkTagModels` that was in force."""
     status: int
     """What the client was sent; 0 when it left before anything was."""
     outcome: str
-    """`answered`, `refused`, `failed`, `broken` or `client_left`."""
+    """`answered`, `refused`, `failed`, `broken`, `client_left` or `stopped` (with the proxy)."""
     duration_s: float
     error: str | None = None
     """The code of the proxy's own error."""
@@ -49,6 +57,21 @@ def log_request(report: RequestReport) -> None:
         LOGGER.log(level, "request", extra={"fields": {k: v for k, v in fields.items() if v is not None}})
 
 
+class Notes:
+    """Warnings that are worth saying once."""
+
+    def __init__(self) -> None:
+        """Begin with nothing said."""
+        self._said: set[tuple[str, ...]] = set()
+
+    def once(self, event: str, **fields: str) -> None:
+        """Warn, unless the same was said before. What is said comes from a bounded set, or memory grows."""
+        said = (event, *fields.values())
+        if said not in self._said:
+            self._said.add(said)
+            LOGGER.warning(event, extra={"fields": fields})
+
+
 def configure(log: Log) -> None:
     """Send the log to standard error in the configured form."""
     target = logging.StreamHandler(sys.stderr)
@@ -59,8 +82,7 @@ def configure(log: Log) -> None:
         logger.propagate = False
     LOGGER.setLevel(log.level.upper())
     logging.getLogger("uvicorn").setLevel(max(logging.WARNING, logging.getLevelName(log.level.upper())))
-    # A stream that the server cut off is cut off here on purpose, and has its own line.
-    logging.getLogger("uvicorn.error").addFilter(lambda record: record.getMessage() != _UNFINISHED)
+    logging.getLogger("uvicorn.error").addFilter(lambda record: not str(record.msg).startswith(_NOT_SAID))
 
 
 class _JsonFormatter(logging.Formatter):

@@ -8,7 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from proxy.connection import Connection, Head
+from proxy.connection import Connection
 from proxy.errors import BrokenError, SilentError, UnreachableError
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from proxy.headers import Headers
+    from proxy.reply import Head
     from proxy.settings import Timeouts
 
 MAX_IDLE_S = 3.0
@@ -52,8 +53,8 @@ class Answer:
         return await self._connection.read()
 
     def watch(self, timeout_s: float) -> None:
-        """Allow this many seconds between two reads from here on; 0 for any."""
-        self._connection.watch(timeout_s)
+        """Allow this many seconds between two parts of the body from here on; 0 for any."""
+        self._connection.watch_idle(timeout_s)
 
 
 class Upstream:
@@ -95,23 +96,27 @@ class Upstream:
         """
         lines = [b"%b: %b\r\n" % field for field in headers]
         head = b"%b %b%b HTTP/1.1\r\n%b\r\n" % (method.encode(), self._prefix, target, b"".join(lines))
-        while True:
-            connection = self._pick() or await self._connect()
+        kept = self._pick()
+        if kept is not None:
             try:
-                answer = await connection.send(
-                    head, body, has_body=method != "HEAD", timeout_s=self._timeouts.first_byte_s
-                )
+                return await self._exchange(kept, method, head, body)
             except BrokenError:
-                connection.close()
-                # The server closed an idle connection just as it was picked: nobody saw this request.
-                if connection.exchanges > 1 and not connection.answered:
-                    self._drop_idle()
-                    continue
-                raise
-            except BaseException:
-                connection.close()
-                raise
-            return Answer(self, connection, answer)
+                if kept.answered:
+                    raise
+                # The server closed the idle connection just as it was picked: nobody saw this request.
+                # Whatever made it close that one has likely closed the others.
+                self._drop_idle()
+        return await self._exchange(await self._connect(), method, head, body)
+
+    async def _exchange(self, connection: Connection, method: str, head: bytes, body: bytes) -> Answer:
+        try:
+            answer = await connection.send(
+                head, body, has_body=method != "HEAD", timeout_s=self._timeouts.first_byte_s
+            )
+        except BaseException:
+            connection.close()
+            raise
+        return Answer(self, connection, answer)
 
     def release(self, connection: Connection) -> None:
         """Take a connection back, or close it."""
@@ -150,13 +155,18 @@ class Upstream:
                     lambda: Connection(self._lost), self._host, self._port, ssl=self._ssl
                 )
         except TimeoutError:
-            message = f"The model server at {self.url} took no connection within {timeout_s:g} seconds."
-            raise SilentError(message) from None
-        except OSError as error:
-            reason = error.strerror or type(error).__name__
-            message = f"The model server at {self.url} cannot be reached ({reason}). Is it running there?"
-            raise UnreachableError(message) from error
-        self._live.add(connection)
+            raise SilentError(
+                f"The model server at {self.url} took no connection within {timeout_s:g} seconds "
+                "(timeouts.connectSeconds in the proxy's configuration)."
+            ) from None
+        except (OSError, UnicodeError) as error:  # the latter for a name that IDNA does not know
+            reason = getattr(error, "strerror", None) or error
+            raise UnreachableError(
+                f"The model server at {self.url} cannot be reached ({reason}). "
+                "Is it running, and is `upstream` in the proxy's configuration its address?"
+            ) from error
+        if connection.open:
+            self._live.add(connection)
         return connection
 
     def _lost(self, connection: Connection) -> None:

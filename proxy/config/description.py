@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic.alias_generators import to_camel
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from proxy.rules import TAG_SETS
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from proxy.rules import TagSet
     from proxy.settings import Entry, Settings
 
 
@@ -49,10 +52,17 @@ def describe(settings: Settings) -> dict[str, Any]:
 def _describe_entry(entry: Entry) -> dict[str, Any]:
     """Return one entry with its whole rule."""
     rule = {row.name: getattr(entry.rule, row.name) for row in fields(entry.rule)}
-    rule["tags"] = entry.rule.tags.name
+    rule["tags"] = _describe_tags(entry.rule.tags)
     return {"model": entry.name} | {
         to_camel(name): str(value) if isinstance(value, str) else value for name, value in rule.items()
     }
+
+
+def _describe_tags(tags: TagSet) -> str | dict[str, list[str]]:
+    """Return a tag set of the table by name, another as its markers."""
+    if tags.name in TAG_SETS:
+        return tags.name
+    return {"open": list(tags.openers), "close": list(tags.closers)}
 
 
 def render(settings: Settings) -> list[str]:
@@ -63,21 +73,25 @@ def render(settings: Settings) -> list[str]:
             lines.append(f"{key}:")
             for entry, item in zip(settings.entries, value, strict=True):
                 lines.append(f"  # {entry.origin}")
-                rows = list(_render_mapping(item, "    "))
+                rows = list(_render_mapping(item, "    ", entry.sources))
                 lines += [f"  - {rows[0].lstrip()}", *rows[1:]]
         else:
             lines += _render_mapping({key: value}, "")
     return lines
 
 
-def _render_mapping(data: dict[str, Any], indent: str) -> Iterator[str]:
-    """Yield a mapping in block style; lists and single values as JSON, which is YAML too."""
+def _render_mapping(data: dict[str, Any], indent: str, sources: Mapping[str, str] = {}) -> Iterator[str]:
+    """Yield a mapping in block style; lists and single values as JSON, which is YAML too.
+
+    With `sources`, a line says where its value came from, if that is not the default.
+    """
+    notes = {to_camel(name): f"  # {source}" for name, source in sources.items()}
     for key, value in data.items():
         if isinstance(value, dict):
-            yield f"{indent}{key}:"
+            yield f"{indent}{key}:{notes.get(key, '')}"
             yield from _render_mapping(value, indent + "  ")
         else:
-            yield f"{indent}{key}: {_quote(value)}"
+            yield f"{indent}{key}: {_quote(value)}{notes.get(key, '')}"
 
 
 def _quote(value: Any) -> str:

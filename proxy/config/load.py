@@ -17,6 +17,7 @@ from proxy.config.model import Configuration, ModelSection
 from proxy.config.problems import ConfigError, KeyPath, Place, Problem, show_path
 from proxy.config.unbuilt import NOT_BUILT_VALUES
 from proxy.config.values import REFUSED
+from proxy.presets import find_preset
 from proxy.rules import TAG_SETS, Rule
 
 if TYPE_CHECKING:
@@ -153,8 +154,14 @@ def _read_entries(
             message = f"this model is already listed at {entries[section.model].origin}"
             problems.append(Problem(message, place, show_path(raw)))
             continue
-        rule = Rule(**section.model_dump(exclude={"model", "tags"}), tags=TAG_SETS[section.tags])
-        entries[section.model] = settings.Entry(section.model, rule, str(place))
+        values = {name: getattr(section, name) for name in section.model_fields_set - {"model"}}
+        sources = dict.fromkeys(values, "set here")
+        if found := find_preset(section.model):
+            glob, preset = found
+            for name, value in (("tags", TAG_SETS[preset.tags]), ("start", preset.start)):
+                if name not in values:
+                    values[name], sources[name] = value, f"preset for {glob}"
+        entries[section.model] = settings.Entry(section.model, Rule(**values), str(place), sources)
     return tuple(entries.values())
 
 

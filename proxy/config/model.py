@@ -15,7 +15,9 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainValidator,
     ValidationInfo,
+    WithJsonSchema,
     field_validator,
     model_validator,
 )
@@ -25,7 +27,16 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from proxy import settings
 from proxy.config import values
 from proxy.config.unbuilt import NOT_BUILT_VALUES
-from proxy.rules import History, ReasoningField, Rule, Start, ToolCallRecovery, Unterminated, Whitespace
+from proxy.rules import (
+    History,
+    ReasoningField,
+    Rule,
+    Start,
+    TagSet,
+    ToolCallRecovery,
+    Unterminated,
+    Whitespace,
+)
 from proxy.settings import LogFormat, LogLevel  # noqa: TC001 (pydantic reads them)
 
 _ALIASES = AliasGenerator(serialization_alias=to_camel)  # for the schema only
@@ -67,8 +78,8 @@ class ModelSection(Section):
         description="The model's name as requests have it, or a glob (`*`, `?`, `[…]`)."
     )
     start: Start = Field(default=_RULE.start, description="When splitting engages.")
-    tags: Annotated[str, BeforeValidator(values.check_tags)] = Field(
-        default=_RULE.tags.name, description="The tag set, by name."
+    tags: Annotated[TagSet, PlainValidator(values.read_tags), WithJsonSchema(values.TAGS_SCHEMA)] = Field(
+        default=_RULE.tags, description="The tag set, by name or as markers of your own."
     )
     interleaved: bool = Field(
         default=_RULE.interleaved, description="More than one thinking block per answer."

@@ -21,25 +21,6 @@ NOT_BUILT_KEYS: dict[tuple[str | int, ...], object] = {
 """Keys of the contract that this version refuses by name, with the value that asks for nothing."""
 
 NOT_BUILT_VALUES: dict[str, frozenset[str]] = {
-    "start": frozenset({"auto"}),
-    "tags": frozenset(
-        {
-            "minimax-m3",
-            "seed-oss",
-            "kimi",
-            "kimi-k3",
-            "mistral",
-            "gemma4",
-            "cohere",
-            "plamo",
-            "k2-horizon",
-            "apertus",
-            "granite-3.2",
-            "hunyuan",
-            "ernie",
-        }
-    ),
-    "history": frozenset({"inline", "reasoning", "reasoning_content", "drop"}),
     "tool_call_recovery": frozenset({"promote", "retry"}),
 }
 """Values of an entry's keys that this version refuses by name."""

@@ -8,11 +8,26 @@ from urllib.parse import urlsplit
 
 from pydantic_core import PydanticCustomError
 
-from proxy.config.unbuilt import NOT_BUILT_VALUES
-from proxy.rules import TAG_SETS
+from proxy.rules import TAG_SETS, TagSet, check_tags
 
 REFUSED = "refused"
 """The type of our own validation errors; their text is shown as it is."""
+
+TAGS_SCHEMA = {
+    "anyOf": [
+        {"enum": list(TAG_SETS)},
+        {
+            "type": "object",
+            "properties": {
+                key: {"type": "array", "minItems": 1, "items": {"type": "string", "minLength": 1}}
+                for key in ("open", "close")
+            },
+            "required": ["open", "close"],
+            "additionalProperties": False,
+        },
+    ]
+}
+"""How a tag set is written."""
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 _PRINTABLE = re.compile(r"[\x21-\x7e]+")
@@ -35,13 +50,26 @@ def read_off(value: Any) -> Any:
     return "off" if value is False else value
 
 
-def check_tags(value: Any) -> Any:
-    """Take the name of a tag set in the table."""
-    if isinstance(value, dict):
-        raise refuse("a tag set of your own is not built yet in this version")
-    if isinstance(value, str) and value not in TAG_SETS and value not in NOT_BUILT_VALUES.get("tags", ()):
-        raise refuse(f"must be the name of a tag set: {', '.join(TAG_SETS)}")
-    return value
+def read_tags(value: Any) -> TagSet:
+    """Take the name of a tag set in the table, or a set of the user's own."""
+    if isinstance(value, TagSet):
+        return value
+    if isinstance(value, str):
+        if value not in TAG_SETS:
+            raise refuse(f"must be {{open: [...], close: [...]}}, or one of {', '.join(TAG_SETS)}")
+        return TAG_SETS[value]
+    lists = list(value.values()) if isinstance(value, dict) else []
+    texts = [item for items in lists if isinstance(items, list) for item in items]
+    if (
+        not isinstance(value, dict)
+        or set(value) != {"open", "close"}
+        or not all(isinstance(items, list) and items for items in lists)
+        or not all(isinstance(text, str) for text in texts)
+    ):
+        raise refuse("must be the name of a tag set, or {open: [...], close: [...]} with texts in both lists")
+    if problems := check_tags(value["open"], value["close"]):
+        raise refuse(f"can't be split the same way however the text is cut: {'; '.join(problems)}")
+    return TagSet("custom", tuple(value["open"]), tuple(value["close"]))
 
 
 def read_upstream(url: str) -> str:

@@ -55,7 +55,9 @@ class Case:
     cut: bool = False
 
 
-def row(name: str, rule: Rule, text: str | tuple[str, ...], *expected: Piece | Call, cut: bool = False) -> Case:
+def row(
+    name: str, rule: Rule, text: str | tuple[str, ...], *expected: Piece | Call, cut: bool = False
+) -> Case:
     parts: list[tuple[Piece, ...]] = [()]
     for piece in expected:
         if isinstance(piece, Call):

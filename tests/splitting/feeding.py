@@ -38,7 +38,9 @@ def cuts_of(parts: Sequence[str], seed: random.Random, *, every_two_cut: int) ->
         yield [seed.choices(range(len(part) + 1), k=seed.randint(1, 8)) for part in parts]
 
 
-def collect(splitter: Splitter, parts: Sequence[str], cuts: Sequence[Cuts], *, cut: bool = False) -> list[list[Span]]:
+def collect(
+    splitter: Splitter, parts: Sequence[str], cuts: Sequence[Cuts], *, cut: bool = False
+) -> list[list[Span]]:
     """Feed the parts with an interrupt between every two; the spans of each part as they came.
 
     Checks on the way that `end` of the spans never goes back and never runs ahead of the input.
@@ -65,4 +67,7 @@ def collect(splitter: Splitter, parts: Sequence[str], cuts: Sequence[Cuts], *, c
 
 def run(splitter: Splitter, parts: Sequence[str], cuts: Sequence[Cuts], *, cut: bool = False) -> list[Pieces]:
     """The same, with neighbours of one channel joined: what is said, not how it was chunked."""
-    return [merge([(span.channel, span.text) for span in part]) for part in collect(splitter, parts, cuts, cut=cut)]
+    return [
+        merge([(span.channel, span.text) for span in part])
+        for part in collect(splitter, parts, cuts, cut=cut)
+    ]

@@ -117,7 +117,9 @@ def so_far(text: str, rule: Rule, *, by_character: bool) -> oracle.Pieces:
 
 
 @pytest.mark.parametrize("by_character", [True, False], ids=["by character", "whole"])
-@pytest.mark.parametrize(("rule", "text", "expected"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
+@pytest.mark.parametrize(
+    ("rule", "text", "expected"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
+)
 def test_what_is_out_so_far(rule: Rule, text: str, expected: list[Piece], by_character: bool) -> None:
     assert so_far(text, rule, by_character=by_character) == expected
 

@@ -63,7 +63,9 @@ def test_oracle_agrees_about_limits(
     text: str, rule: Rule, limit: tuple[int, int], cuts: list[int], cut: bool
 ) -> None:
     with limited_to(*limit):
-        assert run(Splitter(rule), [text], [within(cuts, text)], cut=cut) == [oracle.split(text, rule, cut=cut)]
+        assert run(Splitter(rule), [text], [within(cuts, text)], cut=cut) == [
+            oracle.split(text, rule, cut=cut)
+        ]
 
 
 @many

@@ -22,10 +22,41 @@ NEAR_MARKERS = [
     "ing>", "/think>", ">", " >",
     "<think" + " " * 64 + ">", "<think" + " " * 65 + ">", "</think" + "\t" * 64 + ">", "</think" + "\t" * 65 + ">",
 ]  # fmt: skip
-MARKDOWN = ["`", "``", "```", "````", "~", "~~", "~~~", "~~~~", "\n```", "\n~~~", "\n```\n", "\n  ```", "```py", "- ", "`x`"]
+MARKDOWN = [
+    "`",
+    "``",
+    "```",
+    "````",
+    "~",
+    "~~",
+    "~~~",
+    "~~~~",
+    "\n```",
+    "\n~~~",
+    "\n```\n",
+    "\n  ```",
+    "```py",
+    "- ",
+    "`x`",
+]
 BREAKS = ["\n", "\r", "\r\n", "\n\n", "\r\n\r\n", "\n\r"]
 SPACES = [" ", "  ", "\t", "    ", "\u00a0", "\ufeff", "\u200b", "\x0b", "\u2028", "\x85", "\x1c"]
-NOISE = ["a", "b c", "x", ".", "\u00e9", "\u200d", "\U0001f914", "\ud83d", "\x00", "\\", "*", "<div>", "a < b", "thirty characters of plain text"]
+NOISE = [
+    "a",
+    "b c",
+    "x",
+    ".",
+    "\u00e9",
+    "\u200d",
+    "\U0001f914",
+    "\ud83d",
+    "\x00",
+    "\\",
+    "*",
+    "<div>",
+    "a < b",
+    "thirty characters of plain text",
+]
 
 _TOKEN = st.one_of(
     # An alternative named twice is twice as likely.
@@ -43,9 +74,13 @@ _TOKEN = st.one_of(
     st.sampled_from(NOISE),
     st.sampled_from(NOISE),
 )
-_BEGINNING = st.sampled_from(["", "<think>", "<think>", "\n <think>", "<think>r</think>", "<think>r</think>a ", "r</think>b "])
+_BEGINNING = st.sampled_from(
+    ["", "<think>", "<think>", "\n <think>", "<think>r</think>", "<think>r</think>a ", "r</think>b "]
+)
 
-answers = st.builds(lambda beginning, tokens: beginning + "".join(tokens), _BEGINNING, st.lists(_TOKEN, max_size=30))
+answers = st.builds(
+    lambda beginning, tokens: beginning + "".join(tokens), _BEGINNING, st.lists(_TOKEN, max_size=30)
+)
 """A beginning that mostly engages, and then tokens in which nearly every neighbourhood means something."""
 
 noise = st.text(st.characters(), max_size=60)

@@ -1,0 +1,126 @@
+"""Where an answer begins: what the request, and the prompt made from it, say about that.
+
+A chat template may end the prompt inside a block of thinking, or not, and only the request tells which:
+it can switch thinking off, bind the output to a grammar from its first token, or end in the beginning
+of an answer. What the request leaves open, `Start.AUTO` leaves to the prompt itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from proxy.markers import compile_markers
+from proxy.rules import Start
+from proxy.splitter import Splitter
+
+if TYPE_CHECKING:
+    from proxy.rules import Rule, TagSet
+
+PROMPT_TEXT = "prompt_text"
+"""The field in which vLLM (0.21.0 and later) returns the prompt when `return_prompt_text` asks for it."""
+
+_OFF_SWITCHES = (
+    ("enable_thinking", False),
+    ("thinking", False),
+    ("thinking_mode", "disabled"),
+)
+"""Arguments of chat templates that switch thinking off: Qwen and GLM, DeepSeek and Kimi, MiniMax-M3."""
+
+_GRAMMARS = (
+    "structured_outputs",
+    "guided_json",
+    "guided_regex",
+    "guided_choice",
+    "guided_grammar",
+    "regex",
+    "ebnf",
+    "json_schema",
+)
+"""Fields that bind the output to a grammar: vLLM's, its older ones, SGLang's."""
+
+
+def decide_start(document: dict[str, Any], rule: Rule) -> Rule:
+    """Return the rule with its start settled as far as the request settles it.
+
+    `AUTO` stays where the prompt has to decide.
+    """
+    prefilled = _prefilled(document)
+    if prefilled is not None:
+        # The client began the answer itself: only it knows where.
+        splitter = Splitter(replace(rule, start=Start.LEADING))
+        splitter.feed(prefilled)
+        return replace(rule, start=Start.IMPLICIT if splitter.inside else Start.LEADING)
+    if rule.start in (Start.IMPLICIT, Start.AUTO) and (_is_off(document) or _is_bound(document)):
+        return replace(rule, start=Start.LEADING)
+    return rule
+
+
+def settle_start(rule: Rule, prompt: str | None) -> Rule:
+    """Return the rule for an answer to this prompt (None: the server did not tell)."""
+    if rule.start is not Start.AUTO:
+        return rule
+    inside = prompt is not None and compile_markers(rule.tags).ends_open(prompt)
+    return replace(rule, start=Start.IMPLICIT if inside else Start.LEADING)
+
+
+def ask(document: dict[str, Any], rule: Rule) -> dict[str, Any]:
+    """Return the request with what the rule needs from the server; the same object if that is nothing.
+
+    Servers drop special tokens from the text unless told not to, and may put spaces between two of
+    them. What the client set itself stays.
+    """
+    missing: dict[str, Any] = {}
+    if rule.tags.special and document.get("skip_special_tokens") is None:
+        missing["skip_special_tokens"] = False
+    if _has_composed_markers(rule.tags) and document.get("spaces_between_special_tokens") is None:
+        missing["spaces_between_special_tokens"] = False
+    if rule.start is Start.AUTO and not asks_for_prompt(document):
+        missing["return_prompt_text"] = True
+    return document | missing if missing else document
+
+
+def asks_for_prompt(document: dict[str, Any]) -> bool:
+    """Tell whether the client itself wants the prompt's text returned."""
+    return document.get("return_prompt_text") is True
+
+
+def _has_composed_markers(tags: TagSet) -> bool:
+    return tags.special and any(opener.count("|>") > 1 for opener in tags.openers)
+
+
+def _prefilled(document: dict[str, Any]) -> str | None:
+    """Return the beginning of the answer that the client wrote, if the model is to go on from it."""
+    messages = document.get("messages")
+    if not document.get("continue_final_message") or not isinstance(messages, list) or not messages:
+        return None
+    last = messages[-1]
+    if not isinstance(last, dict) or last.get("role") != "assistant":
+        return None
+    content = last.get("content")
+    if isinstance(content, list):
+        texts = [part.get("text") for part in content if isinstance(part, dict)]
+        content = "".join(text for text in texts if isinstance(text, str))
+    return content if isinstance(content, str) else ""
+
+
+def _is_off(document: dict[str, Any]) -> bool:
+    """Tell whether the request switches thinking off."""
+    arguments = document.get("chat_template_kwargs")
+    if isinstance(arguments, dict) and any(arguments.get(name) == off for name, off in _OFF_SWITCHES):
+        return True
+    thinking, reasoning = document.get("thinking"), document.get("reasoning")
+    return (
+        document.get("reasoning_effort") == "none"
+        or (isinstance(thinking, dict) and thinking.get("type") == "disabled")
+        or (isinstance(reasoning, dict) and reasoning.get("effort") == "none")
+    )
+
+
+def _is_bound(document: dict[str, Any]) -> bool:
+    """Tell whether a grammar holds from the first token, so that the answer cannot begin with thinking."""
+    response_format = document.get("response_format")
+    if isinstance(response_format, dict) and str(response_format.get("type")).startswith("json"):
+        return True
+    choice = document.get("tool_choice")
+    return choice == "required" or isinstance(choice, dict) or any(document.get(name) for name in _GRAMMARS)

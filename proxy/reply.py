@@ -1,0 +1,143 @@
+"""One answer of a model server, as its bytes come in: head, body and end, without any I/O.
+
+httptools (llhttp) does the parsing; this module decides what may follow what, and how much of it. The
+body is given out as it came, less its transfer coding.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import httptools
+
+from proxy.errors import BrokenError
+from proxy.headers import Headers, is_delimited
+
+MAX_HEAD_BYTES = 64 * 1024
+"""Bytes of a status line and header fields, of the trailer fields, and of all that frames a body's bytes."""
+
+_INFORMATIONAL = range(100, 200)
+_FINAL = range(200, 600)
+_BODYLESS = frozenset({204, 304})  # RFC 9110, 6.4.1
+_CUT_OFF = "The model server closed the connection before its answer was complete; its log may say why."
+
+
+class Head(NamedTuple):
+    """The status and the header fields of an answer."""
+
+    status: int
+    headers: Headers
+
+
+class Reply:
+    """An answer that is being read. Informational ones (1xx) before it are skipped."""
+
+    def __init__(self, *, has_body: bool) -> None:
+        """Expect the answer to a request; one to HEAD (not `has_body`) ends with its head."""
+        self.head: Head | None = None
+        self.complete = False
+        """The whole answer is here."""
+        self.unread_bytes = 0
+        """Bytes of the body that nobody took yet."""
+        self._parser = httptools.HttpResponseParser(self)
+        self._has_body = has_body
+        self._headers: Headers = []
+        self._body: list[bytes] = []
+        self._idle_bytes = 0  # since the last byte of the body
+        self._delimited = False
+        self._persistent = False
+        self._fault: str | None = None
+
+    @property
+    def clean(self) -> bool:
+        """Whether the answer ended where it said, on a connection that may carry another one."""
+        return self.complete and self._persistent
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes of an answer that is not complete.
+
+        Raises:
+            BrokenError: this is not HTTP/1.1, or larger than allowed.
+        """
+        self._idle_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._fault = "The model server switched to another protocol."
+        except httptools.HttpParserError as error:
+            self._persistent = False
+            self._fault = self._fault or f"The model server sent what is not HTTP/1.1 ({error})."
+        if self.complete:
+            return
+        if self._idle_bytes > MAX_HEAD_BYTES:
+            self._fault = self._fault or f"The model server sent a header larger than {MAX_HEAD_BYTES} bytes."
+        if self._fault is not None:
+            raise BrokenError(self._fault)
+
+    def feed_eof(self, *, clean: bool) -> None:
+        """Take the end of the connection, a `clean` one or not.
+
+        Raises:
+            BrokenError: the answer was not complete.
+        """
+        self._persistent = False
+        # RFC 9112, 6.3: a body without a length ends with the connection.
+        self.complete = self.complete or (clean and self.head is not None and not self._delimited)
+        if not self.complete:
+            raise BrokenError(_CUT_OFF)
+
+    def take(self) -> bytes:
+        """Return the bytes of the body that came since the last time."""
+        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        self._body.clear()
+        self.unread_bytes = 0
+        return body
+
+    # What the parser calls
+
+    def on_message_begin(self) -> None:
+        """Begin the answer, or an informational one before it."""
+        if self.head is None:
+            self._headers = []
+        else:
+            self._persistent = False  # bytes behind an answer belong to nobody
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Collect a header field. Trailer fields are dropped: nothing announced them to the client."""
+        if self.head is None:
+            self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """Publish the head, unless it is an informational one."""
+        status = self._parser.get_status_code()
+        if self.head is not None or status in _INFORMATIONAL:
+            return
+        codings = [value.lower() for name, value in self._headers if name == b"transfer-encoding"]
+        size = sum(len(name) + len(value) for name, value in self._headers)
+        if status not in _FINAL:
+            self._fault = f"The model server answered with the status {status}, which HTTP does not know."
+        elif codings not in ([], [b"chunked"]):
+            self._fault = "The model server used a transfer coding that was not asked for."
+        elif size > MAX_HEAD_BYTES:
+            self._fault = f"The model server sent a header larger than {MAX_HEAD_BYTES} bytes."
+        self._delimited = is_delimited(self._headers)
+        self._persistent = self._parser.should_keep_alive()
+        if self._fault is not None:
+            return
+        self.head = Head(status, self._headers)
+        if not self._has_body or status in _BODYLESS:
+            # The parser does not know the method and waits for a body; one that comes is not to be
+            # taken for the next answer.
+            self._persistent = self._persistent and status in _BODYLESS
+            self.complete = True
+
+    def on_body(self, body: bytes) -> None:
+        """Collect bytes of the body."""
+        if not self.complete:
+            self._idle_bytes = 0
+            self._body.append(body)
+            self.unread_bytes += len(body)
+
+    def on_message_complete(self) -> None:
+        """End the answer, unless it was an informational one."""
+        self.complete = self.complete or self.head is not None

@@ -1,0 +1,178 @@
+"""One choice of one answer: its text goes through the splitter, all else stays where it is.
+
+delta        -> spans of text, in order
+last span    -> stays in the choice, with all else that it carries
+other spans  -> choices of their own before it, with little more than the index
+held text    -> choices of its own before whatever else the choice has to say
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from proxy import chat, reasoning
+from proxy.logprobs import deal_out
+from proxy.rules import ReasoningField, Rule, Start
+from proxy.splitter import Channel, Span, Splitter
+
+NAMES = {
+    ReasoningField.REASONING_CONTENT: ("reasoning_content",),
+    ReasoningField.REASONING: ("reasoning",),
+    ReasoningField.BOTH: ("reasoning_content", "reasoning"),
+    ReasoningField.NONE: (),
+}
+"""The names on the wire that each setting writes."""
+
+
+def read(splitter: Splitter, message: dict[str, Any], choice: dict[str, Any]) -> list[Span]:
+    """Bring a delta or a message to the splitter; return the text that goes out now, in order."""
+    spans: list[Span] = []
+    content = message.get("content")
+    if isinstance(content, str):
+        spans += splitter.feed(content)
+    elif content:
+        spans += splitter.interrupt(ends_block=False)
+    if message.get("tool_calls") or message.get("function_call"):
+        spans += splitter.interrupt()
+    elif message.get("refusal"):
+        spans += splitter.interrupt(ends_block=False)
+    if choice.get("finish_reason"):
+        spans += splitter.finish(cut=chat.is_cut(choice))
+    return spans
+
+
+class Turn:
+    """One choice of a streamed answer."""
+
+    __slots__ = ("_consumed", "_last", "_names", "_splitter")
+
+    def __init__(self, rule: Rule) -> None:
+        """Begin a choice under a rule."""
+        self._names = NAMES[rule.reasoning_field]
+        self._splitter = Splitter(rule)
+        self._consumed = 0  # code points brought to the splitter
+        self._last: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+
+    def feed(self, chunk: dict[str, Any], choice: dict[str, Any]) -> list[dict[str, Any]]:
+        """Read this choice in the next chunk; return the choices that take its place, in order.
+
+        The last one carries what the choice carried beside its text. It is the same object when
+        nothing about it changes.
+        """
+        self._last = chunk, choice
+        delta = choice.get("delta")
+        if not isinstance(delta, dict):
+            delta = {}
+        if reasoning.is_native(delta):
+            return self._feed_native(choice, delta)
+        spans = self._merge(read(self._splitter, delta, choice))
+        text = delta.get("content")
+        if not isinstance(text, str) or not text:
+            return [*(chat.piece(choice, self._write(span)) for span in spans), choice]
+        start, self._consumed = self._consumed, self._consumed + len(text)
+        if [(span.channel, span.text) for span in spans] == [(Channel.CONTENT, text)]:
+            return [choice]
+        last = spans.pop() if spans else Span(Channel.CONTENT, "", 0)
+        if last.channel is Channel.REASONING:
+            own = reasoning.place(delta, None, last.text, self._names)
+        else:
+            own = reasoning.place(delta, last.text, "", self._names)
+        shares = deal_out(choice, text, [span.end - start for span in spans])
+        return _replace(choice, [self._write(span) for span in spans], own, shares)
+
+    def finish(self, *, cut: bool) -> list[dict[str, Any]]:
+        """End the choice, cut off or by itself; return chunks with what was held.
+
+        They are made from the chunk in which the choice was seen last.
+        """
+        chunk, choice = self._last
+        spans = self._merge(self._splitter.finish(cut=cut))
+        return [chat.excerpt(chunk, chat.piece(choice, self._write(span))) for span in spans]
+
+    def _feed_native(self, choice: dict[str, Any], delta: dict[str, Any]) -> list[dict[str, Any]]:
+        """Read a delta whose reasoning the server parsed: from here on no text is split."""
+        before = [self._write(span) for span in self._merge(self._splitter.finish())]
+        own = reasoning.rename(delta, self._names)
+        if own.get("content") and reasoning.is_native(own):
+            # Reasoning and content never share a delta: there are clients that read one of them only.
+            thought, own = reasoning.divide(own)
+            before.append(thought)
+        if own is delta:
+            return [*(chat.piece(choice, made) for made in before), choice]
+        return _replace(choice, before, own, [{} for _ in range(len(before) + 1)])
+
+    def _merge(self, spans: list[Span]) -> list[Span]:
+        """Join neighbours of one channel, and leave out what has no name on the wire."""
+        merged: list[Span] = []
+        for span in spans:
+            if span.channel is Channel.REASONING and not self._names:
+                continue
+            if merged and merged[-1].channel is span.channel:
+                merged[-1] = Span(span.channel, merged[-1].text + span.text, span.end)
+            else:
+                merged.append(span)
+        return merged
+
+    def _write(self, span: Span) -> dict[str, Any]:
+        return dict.fromkeys(self._names if span.channel is Channel.REASONING else ("content",), span.text)
+
+
+def _replace(
+    choice: dict[str, Any], before: list[dict[str, Any]], own: dict[str, Any], shares: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return choices with the deltas `before`, and the choice itself with the delta `own`."""
+    if before and "role" in own:
+        # The role belongs to the first delta of a choice.
+        before[0] = {"role": own["role"], **before[0]}
+        own = {key: value for key, value in own.items() if key != "role"}
+    *others, last = shares
+    made = [chat.piece(choice, delta, share) for delta, share in zip(before, others, strict=True)]
+    return [*made, choice | {"delta": own} | last]
+
+
+def rewrite_message(message: dict[str, Any], choice: dict[str, Any], rule: Rule) -> dict[str, Any]:
+    """Return the message of a whole answer, split; the same object when nothing changes."""
+    names = NAMES[rule.reasoning_field]
+    if reasoning.is_native(message):
+        return reasoning.rename(message, names)
+    content = message.get("content")
+    made: str | list[Any]
+    if isinstance(content, str):
+        made, thought = _split(content, message, choice, rule)
+    elif isinstance(content, list):
+        made, thought = _split_parts(content, message, choice, rule)
+    else:
+        return message
+    return message if made == content else reasoning.place(message, made, thought, names)
+
+
+def _split(text: str, message: dict[str, Any], choice: dict[str, Any], rule: Rule) -> tuple[str, str]:
+    """Return the content and the reasoning in a text."""
+    splitter = Splitter(rule)
+    spans = read(splitter, message | {"content": text}, choice) + splitter.finish()
+    content, thought = (
+        "".join(span.text for span in spans if span.channel is channel)
+        for channel in (Channel.CONTENT, Channel.REASONING)
+    )
+    return content, thought
+
+
+def _split_parts(
+    parts: list[Any], message: dict[str, Any], choice: dict[str, Any], rule: Rule
+) -> tuple[list[Any], str]:
+    """Split each text part by itself; the others stay. The answer's end is that of the last part."""
+    made: list[Any] = []
+    thoughts: list[str] = []
+    for number, part in enumerate(parts, 1):
+        if chat.is_text_part(part):
+            last = number == len(parts)
+            text, thought = _split(part["text"], message if last else {}, choice if last else {}, rule)
+            made.append(part if text == part["text"] else part | {"text": text})
+            thoughts.append(thought)
+            if rule.start is not Start.ANYWHERE:
+                # The prompt opened one block, not one in each part.
+                rule = replace(rule, start=Start.LEADING)
+        else:
+            made.append(part)
+    return made, "".join(thoughts)

@@ -1,0 +1,143 @@
+"""A request on its way: what is read from it, and which bytes leave."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import pytest
+
+from proxy.errors import RequestError
+from proxy.request import ChatRequest, peek_model, prepare, read_chat, read_model
+from proxy.rules import History, Rule
+
+PLAIN = b'{ "model" : "m",\n "messages":[{"role":"assistant","content":"\\u00e9"}], "temperature":1.0}'
+NOT_REQUESTS = [
+    b"",
+    b"null",
+    b"[]",
+    b'"m"',
+    b"{",
+    b"\xff",
+    b'{"model":"m"} x',
+    b'{"a":' * 5000 + b"1" + b"}" * 5000,
+]
+
+
+def body_of(**fields: Any) -> bytes:
+    return json.dumps({"model": "m", **fields}).encode()
+
+
+@pytest.mark.parametrize("mode", History)
+def test_a_request_without_reasoning_leaves_as_the_bytes_that_came(mode: History) -> None:
+    request = read_chat(PLAIN)
+    assert request.body is PLAIN
+    assert prepare(request, Rule(history=mode)) is request
+
+
+def test_keep_leaves_a_request_with_reasoning_as_it_came() -> None:
+    request = read_chat(body_of(messages=[{"role": "assistant", "reasoning": "r"}]))
+    assert prepare(request, Rule()) is request
+
+
+def test_a_changed_request_keeps_all_else_in_its_order() -> None:
+    body = (
+        b'{"zeta": 1, "messages": [{"role": "system", "content": "s"}, '
+        b'{"name": "n", "role": "assistant", "reasoning": "r", "content": "a", "x": {"b": [1, null]}}], '
+        b'"model": "m", "unknown": {"deep": [true, {"k": ""}]}, "alpha": "\\u00e9\\u2028"}'
+    )
+    made = prepare(read_chat(body), Rule(history=History.INLINE))
+    assert made.model == "m"
+    assert (
+        made.body
+        == (
+            '{"zeta":1,"messages":[{"role":"system","content":"s"},'
+            '{"name":"n","role":"assistant","content":"<think>r</think>\\n\\na","x":{"b":[1,null]}}],'
+            '"model":"m","unknown":{"deep":[true,{"k":""}]},"alpha":"\u00e9\u2028"}'
+        ).encode()
+    )
+    assert json.loads(made.body) == made.document
+
+
+NUMBERS = [
+    "0",
+    "-1",
+    "1.5",
+    "0.1",
+    "-0.0",
+    "9007199254740993",
+    str(2**63 - 1),
+    str(2**64),
+    str(-(10**30) - 7),
+]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_numbers_of_a_changed_request_are_the_same(number: str) -> None:
+    body = f'{{"model":"m","seed":{number},"messages":[{{"role":"assistant","reasoning":"r"}}]}}'.encode()
+    made = prepare(read_chat(body), Rule(history=History.DROP)).body
+    assert made == f'{{"model":"m","seed":{number},"messages":[{{"role":"assistant"}}]}}'.encode()
+
+
+def test_lone_surrogates_of_a_changed_request_are_the_same() -> None:
+    body = (
+        b'{"model":"m","x":"\\ud83d","messages":[{"role":"assistant","reasoning":"\\ude00","content":"a"}]}'
+    )
+    made = json.loads(prepare(read_chat(body), Rule(history=History.INLINE)).body)
+    assert made["x"] == "\ud83d"
+    assert made["messages"][0]["content"] == "<think>\ude00</think>\n\na"
+
+
+def test_deep_nesting_survives_a_change() -> None:
+    deep = b"[" * 300 + b"]" * 300
+    body = b'{"model":"m","messages":[{"role":"assistant","reasoning":"r"}],"x":' + deep + b"}"
+    made = prepare(read_chat(body), Rule(history=History.DROP)).body
+    assert made == b'{"model":"m","messages":[{"role":"assistant"}],"x":' + deep + b"}"
+
+
+def test_what_cannot_be_written_anew_is_refused() -> None:
+    deep: list[Any] = []
+    for _ in range(200_000):
+        deep = [deep]
+    document = {"model": "m", "messages": [{"role": "assistant", "reasoning": "r"}], "x": deep}
+    with pytest.raises(RequestError, match="nested too deeply"):
+        prepare(ChatRequest("m", document, b""), Rule(history=History.DROP))
+
+
+def test_a_request_shows_no_prompt() -> None:
+    assert repr(read_chat(body_of(messages=["secret"]))) == "ChatRequest(model='m')"
+
+
+def test_a_request_is_frozen() -> None:
+    with pytest.raises(FrozenInstanceError):
+        read_chat(PLAIN).model = "other"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("body", NOT_REQUESTS, ids=lambda body: repr(body[:12]))
+def test_what_is_no_json_object_is_refused(body: bytes) -> None:
+    with pytest.raises(RequestError, match="JSON"):
+        read_chat(body)
+    with pytest.raises(RequestError, match="JSON"):
+        read_model(body)
+    assert peek_model(body) is None
+
+
+@pytest.mark.parametrize("model", [None, 5, ["m"], {}])
+def test_a_model_that_is_no_string_is_refused(model: Any) -> None:
+    body = json.dumps({"model": model}).encode()
+    for read in (read_chat, read_model):
+        with pytest.raises(RequestError) as raised:
+            read(body)
+        assert raised.value.param == "model"
+    assert peek_model(body) is None
+
+
+def test_a_request_without_a_model_is_refused() -> None:
+    with pytest.raises(RequestError, match="no `model`"):
+        read_chat(b"{}")
+    assert peek_model(b"{}") is None
+
+
+def test_the_model_is_read() -> None:
+    assert read_chat(PLAIN).model == read_model(PLAIN) == peek_model(PLAIN) == "m"

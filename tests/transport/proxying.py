@@ -1,0 +1,86 @@
+"""The proxy on a real socket in the test's own event loop, with uvicorn's protocol as production has it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from uvicorn.lifespan.on import LifespanOn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from proxy.app import App
+from proxy.rules import Rule
+from proxy.serve import OPTIONS
+from proxy.settings import Entry, Settings, Timeouts
+from tests.servers import HOST, WAIT_S
+from tests.transport.wire import Wire
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+LISTED = "listed"
+PLAIN = "plain"
+
+
+@dataclass
+class Proxy:
+    """A proxy that runs."""
+
+    port: int
+    _state: ServerState
+
+    @asynccontextmanager
+    async def connect(self, **options: Any) -> AsyncIterator[Wire]:
+        """Open a connection to it; it is closed at the end, and what came on it is dropped."""
+        reader, writer = await asyncio.open_connection(HOST, self.port, **options)
+        wire = Wire(reader, writer)
+        try:
+            yield wire
+        finally:
+            wire.abort()
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    async def settled(self) -> None:
+        """Wait until no request is being served."""
+        if self._state.tasks:
+            await asyncio.wait(self._state.tasks, timeout=WAIT_S)
+        assert not self._state.tasks
+
+
+def settings_for(upstream: str, **settings: Any) -> Settings:
+    """Make settings with one listed model; `timeouts` is a dictionary, in seconds."""
+    timeouts = Timeouts(**settings.pop("timeouts", {}))
+    base = Settings(upstream=upstream, entries=(Entry(LISTED, Rule()),), timeouts=timeouts)
+    return replace(base, **settings)
+
+
+@asynccontextmanager
+async def proxying(upstream: str, **settings: Any) -> AsyncIterator[Proxy]:
+    """Run the proxy in front of `upstream`; see `settings_for`. Checks that no request is left at the end."""
+    config = uvicorn.Config(App(settings_for(upstream, **settings)), lifespan="on", **OPTIONS)
+    config.load()
+    lifespan = LifespanOn(config)
+    await lifespan.startup()
+    state = ServerState()
+    listener = await asyncio.get_running_loop().create_server(
+        lambda: HttpToolsProtocol(config=config, server_state=state, app_state={}), HOST, 0
+    )
+    proxy = Proxy(listener.sockets[0].getsockname()[1], state)
+    try:
+        yield proxy
+        await proxy.settled()
+    finally:
+        listener.close()
+        for task in state.tasks:
+            task.cancel()
+        for connection in list(state.connections):
+            connection.shutdown()  # type: ignore[union-attr]
+        await lifespan.shutdown()
+        await listener.wait_closed()
