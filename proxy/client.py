@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from proxy import headers
-from proxy.errors import BodySizeError, RequestTimeoutError
+from proxy.errors import BodySizeError, RequestTimeoutError, UpgradeError
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -56,7 +56,14 @@ class Client:
             BodySizeError: it is larger than `max_bytes`.
             RequestTimeoutError: it was not complete after `timeout_s` (0: any time will do).
             ClientGoneError: the client left before the end.
+            UpgradeError: there is a body, and no way to tell it from another protocol.
         """
+        if headers.find(self.headers, b"upgrade") and headers.is_delimited(self.headers):
+            # llhttp ends the message with its head here, and would read the body as the next request.
+            raise UpgradeError(
+                "The request offers to switch to another protocol (its Upgrade header), which the proxy does not: "
+                "make the client speak HTTP/1.1."
+            )
         length = int(headers.find(self.headers, b"content-length") or 0)
         too_large = BodySizeError(
             f"The request body is larger than {max_bytes} bytes (maxBodyBytes in the proxy's configuration)."

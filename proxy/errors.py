@@ -4,6 +4,7 @@ ProxyError                   status  code
 ├── RequestError                400  invalid_request
 │   ├── PathError               404  not_found
 │   ├── MethodError             405  method_not_allowed
+│   ├── UpgradeError        400  upgrade_not_supported
 │   ├── RequestTimeoutError     408  request_timeout
 │   └── BodySizeError           413  request_too_large
 └── UpstreamError               502  upstream_error
@@ -57,6 +58,13 @@ class MethodError(RequestError):
     status = 405
     code = "method_not_allowed"
     headers = ((b"allow", b"POST, OPTIONS"),)
+
+
+class UpgradeError(RequestError):
+    """The client offers another protocol, and the parser below takes the body for a part of it."""
+
+    code = "upgrade_not_supported"
+    headers = ((b"connection", b"close"),)
 
 
 class RequestTimeoutError(RequestError):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from proxy.errors import MethodError, PathError
 from proxy.gate import CHAT_PATH, TAGGED_PATHS
 from proxy.relay import relay
-from proxy.request import peek_model, prepare, read_chat
+from proxy.request import Plan, make_plan, peek_model, read_chat
 
 if TYPE_CHECKING:
     from proxy.client import Client
@@ -61,18 +61,21 @@ class Exchange:
         if path == CHAT_PATH and client.method not in _CHAT_METHODS:
             raise MethodError("Chat completions are asked for with POST.")
         await client.read_body(settings.max_body_bytes, settings.timeouts.request_s)
+        plan: Plan | None = None
         if path == CHAT_PATH and client.method == "POST":
-            self._read_chat()
+            plan = self._plan_chat()
         elif path in TAGGED_PATHS and settings.entries:
             self._note_tags(path)
-        rule = self.entry.rule if self.entry else None
-        await relay(client, rule, self._world.upstream, settings, self._notes)
+        await relay(client, plan, self._world.upstream, settings, self._notes)
 
-    def _read_chat(self) -> None:
+    def _plan_chat(self) -> Plan | None:
         request = read_chat(self._client.body)
         self.entry = self._world.rules.find(request.model)
-        if self.entry is not None:
-            self._client.body = prepare(request, self.entry.rule).body
+        if self.entry is None:
+            return None
+        plan = make_plan(request, self.entry.rule)
+        self._client.body = plan.body
+        return plan
 
     def _note_tags(self, path: bytes) -> None:
         model = peek_model(self._client.body)

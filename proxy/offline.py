@@ -25,7 +25,7 @@ _STREAM_STARTS = (b"data:", b"event:", b"id:", b"retry:", b":")
 class Piece(NamedTuple):
     """A run of text of one choice for one channel."""
 
-    index: int
+    choice: int
     channel: Channel
     text: str
 
@@ -91,7 +91,7 @@ def _join(pieces: Iterable[Piece]) -> list[Piece]:
     """Join neighbours of one channel, choice by choice."""
     choices: dict[int, list[Piece]] = {}
     for piece in pieces:
-        runs = choices.setdefault(piece.index, [])
+        runs = choices.setdefault(piece.choice, [])
         if runs and runs[-1].channel is piece.channel:
             runs[-1] = piece._replace(text=runs[-1].text + piece.text)
         elif piece.text:

@@ -56,11 +56,9 @@ def decide_start(document: dict[str, Any], rule: Rule) -> Rule:
     return rule
 
 
-def settle_start(rule: Rule, prompt: str | None) -> Rule:
-    """Return the rule for an answer to this prompt (None: the server did not tell)."""
-    if rule.start is not Start.AUTO:
-        return rule
-    inside = prompt is not None and compile_markers(rule.tags).ends_open(prompt)
+def settle_start(rule: Rule, prompt: object) -> Rule:
+    """Return the rule for an answer to this prompt; anything but a text says that the server did not tell."""
+    inside = isinstance(prompt, str) and compile_markers(rule.tags).ends_open(prompt)
     return replace(rule, start=Start.IMPLICIT if inside else Start.LEADING)
 
 

@@ -42,14 +42,12 @@ def rename(message: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
         return message
     made: dict[str, Any] = {}
     for key, value in message.items():
-        if key in names:
-            made[key] = value or text
-        elif key in given:
+        if key in given:
             made |= {name: text for name in names if name not in message}
-            if names and key == "reasoning_details":
+            if key in names or (names and key == "reasoning_details"):
                 made[key] = value
         else:
-            made[key] = value
+            made[key] = text if key in names else value
     return message if made == message else made
 
 

@@ -18,7 +18,7 @@ from proxy.response import Rewriter
 
 if TYPE_CHECKING:
     from proxy.client import Client
-    from proxy.rules import Rule
+    from proxy.request import Plan
     from proxy.settings import Settings
     from proxy.telemetry import Notes
     from proxy.upstream import Answer, Upstream
@@ -27,13 +27,13 @@ _OK = 200
 
 
 async def relay(
-    client: Client, rule: Rule | None, upstream: Upstream, settings: Settings, notes: Notes
+    client: Client, plan: Plan | None, upstream: Upstream, settings: Settings, notes: Notes
 ) -> None:
     """Serve a request; return when it is answered, or at once when the client leaves.
 
     Args:
         client: the client, its request read.
-        rule: how the answer is split; None relays it as it comes.
+        plan: how the answer is read; None relays it as it comes.
         upstream: the model server.
         settings: timeouts and limits.
         notes: where it is said that an answer could not be read.
@@ -43,7 +43,7 @@ async def relay(
             so in a rewritten stream; any other answer is left without an end.
         ClientGoneError: the client left.
     """
-    work = asyncio.create_task(_answer(client, rule, upstream, settings, notes))
+    work = asyncio.create_task(_answer(client, plan, upstream, settings, notes))
     gone = asyncio.create_task(client.gone())
     try:
         await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -57,7 +57,7 @@ async def relay(
 
 
 async def _answer(
-    client: Client, rule: Rule | None, upstream: Upstream, settings: Settings, notes: Notes
+    client: Client, plan: Plan | None, upstream: Upstream, settings: Settings, notes: Notes
 ) -> None:
     target = client.path + (b"?" + client.query if client.query else b"")
     fields = headers.for_upstream(
@@ -65,7 +65,7 @@ async def _answer(
         host=upstream.host,
         body_bytes=len(client.body),
         request_id=client.request_id,
-        identity=rule is not None,
+        identity=plan is not None,
     )
     answer_s = settings.timeouts.answer_s
     try:
@@ -79,13 +79,13 @@ async def _answer(
             if stream:
                 limit.reschedule(None)
             readable = stream or content_type.startswith(b"application/json")
-            body = _open(answer, notes) if rule and answer.status == _OK and readable else None
-            if rule is None or body is None:
+            body = _open(answer, notes) if plan and answer.status == _OK and readable else None
+            if plan is None or body is None:
                 await _pass(client, answer, settings, stream=stream)
             elif stream:
-                await _rewrite_stream(client, answer, body, rule, settings)
+                await _rewrite_stream(client, answer, body, plan, settings)
             else:
-                await _rewrite_whole(client, answer, body, rule, settings)
+                await _rewrite_whole(client, answer, body, plan, settings)
     except TimeoutError:
         raise SilentError(
             f"The model server did not complete its answer within {answer_s:g} seconds "
@@ -116,10 +116,10 @@ async def _pass(client: Client, answer: Answer, settings: Settings, *, stream: b
 
 
 async def _rewrite_stream(
-    client: Client, answer: Answer, body: Answer | Inflated, rule: Rule, settings: Settings
+    client: Client, answer: Answer, body: Answer | Inflated, plan: Plan, settings: Settings
 ) -> None:
     decoder = sse.Decoder(settings.max_event_bytes)
-    rewriter = Rewriter(rule)
+    rewriter = Rewriter(plan.rule, hides_prompt=plan.hides_prompt)
     data = await body.read()
     answer.watch(settings.timeouts.idle_s)
     await client.start(answer.status, _fields(client, answer, settings, stream=True, rewritten=True))
@@ -159,7 +159,7 @@ def _is_whole(event: sse.Event) -> bool:
 
 
 async def _rewrite_whole(
-    client: Client, answer: Answer, body: Answer | Inflated, rule: Rule, settings: Settings
+    client: Client, answer: Answer, body: Answer | Inflated, plan: Plan, settings: Settings
 ) -> None:
     pieces: list[bytes] = []
     size = 0
@@ -175,7 +175,7 @@ async def _rewrite_whole(
         pieces.append(data)
     whole = b"".join(pieces)
     document = chat.read_object(whole)
-    if document is not None and Rewriter(rule).rewrite(document):
+    if document is not None and Rewriter(plan.rule, hides_prompt=plan.hides_prompt).rewrite(document):
         whole = chat.write_json(document)
     fields = _fields(client, answer, settings, stream=False, rewritten=True)
     await client.start(answer.status, [*fields, (b"content-length", b"%d" % len(whole))])

@@ -16,6 +16,7 @@ from proxy.headers import Headers, is_delimited
 MAX_HEAD_BYTES = 64 * 1024
 """Bytes of a status line and header fields, of the trailer fields, and of all that frames a body's bytes."""
 
+_FIELD_BYTES = len(b": \r\n")
 _INFORMATIONAL = range(100, 200)
 _FINAL = range(200, 600)
 _BODYLESS = frozenset({204, 304})  # RFC 9110, 6.4.1
@@ -113,7 +114,7 @@ class Reply:
         if self.head is not None or status in _INFORMATIONAL:
             return
         codings = [value.lower() for name, value in self._headers if name == b"transfer-encoding"]
-        size = sum(len(name) + len(value) for name, value in self._headers)
+        size = sum(len(name) + len(value) + _FIELD_BYTES for name, value in self._headers)
         if status not in _FINAL:
             self._fault = f"The model server answered with the status {status}, which HTTP does not know."
         elif codings not in ([], [b"chunked"]):

@@ -3,7 +3,7 @@
 A model that is not listed has its request read for the `model` alone. A request that needs no change
 is sent as the bytes that came.
 
-    body -> read_chat -> ChatRequest -> prepare, if its model has a rule -> ChatRequest -> its body
+    body -> read_chat -> ChatRequest -> make_plan, if its model has a rule -> Plan
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from proxy import chat, history
+from proxy import chat, history, prompt
 from proxy.errors import RequestError
+from proxy.rules import Start
 
 if TYPE_CHECKING:
     from proxy.rules import Rule
@@ -32,6 +33,16 @@ class ChatRequest:
     body: bytes = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is sent for a listed model, and how its answer is read."""
+
+    body: bytes = field(repr=False)
+    rule: Rule
+    hides_prompt: bool
+    """The prompt's text was asked for by the proxy alone, and is taken out of the answer."""
+
+
 def read_chat(body: bytes) -> ChatRequest:
     """Parse the body of a chat completion request.
 
@@ -48,20 +59,25 @@ def read_chat(body: bytes) -> ChatRequest:
     return ChatRequest(model, document, body)
 
 
-def prepare(request: ChatRequest, rule: Rule) -> ChatRequest:
-    """Return the request as the model server gets it: the same object when nothing changes.
+def make_plan(request: ChatRequest, rule: Rule) -> Plan:
+    """Return what is to be sent for a listed model, and how its answer is read.
+
+    The body is the very one that came when nothing about it changes.
 
     Raises:
         RequestError: it has to be changed and is nested too deeply to be written anew.
     """
     document = history.convert(request.document, rule)
+    # A block that `history` puts back into a prefilled turn counts: the server sees it.
+    rule = prompt.decide_start(document, rule)
+    hides_prompt = rule.start is Start.AUTO and not prompt.asks_for_prompt(document)
+    document = prompt.ask(document, rule)
     if document is request.document:
-        return request
+        return Plan(request.body, rule, hides_prompt)
     try:
-        body = chat.write_json(document)
+        return Plan(chat.write_json(document), rule, hides_prompt)
     except RecursionError:
         raise RequestError("The request body is nested too deeply.") from None
-    return ChatRequest(request.model, document, body)
 
 
 def read_model(body: bytes) -> str:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from proxy import chat, sse
+from proxy.prompt import PROMPT_TEXT, settle_start
+from proxy.rules import Start
 from proxy.turn import Turn, rewrite_message
 
 if TYPE_CHECKING:
@@ -19,12 +21,18 @@ if TYPE_CHECKING:
 class Rewriter:
     """The turns of one answer."""
 
-    def __init__(self, rule: Rule) -> None:
-        """Begin an answer under a rule."""
+    def __init__(self, rule: Rule, *, hides_prompt: bool = False) -> None:
+        """Begin an answer under a rule.
+
+        With `hides_prompt` the prompt's text is taken out of the answer: the proxy alone asked for it.
+        """
         self._rule = rule
+        self._hides_prompt = hides_prompt
         self._turns: dict[int, Turn] = {}
         self.done = False
         """The stream has said that it is complete."""
+        self.prompt_seen: bool | None = None
+        """Whether the server told the prompt that `Start.AUTO` asked for; None before it could."""
 
     def feed(self, event: sse.Event) -> list[sse.Event]:
         """Take the next event of a stream; return the events that take its place."""
@@ -35,6 +43,7 @@ class Rewriter:
             self.done = True
             return [*self._flush(cut=False), event]
         made = self._flush(cut=True) if chat.is_error(chunk) else []
+        hidden = self._read_prompt(chunk)
         changed: dict[int, dict[str, Any]] = {}
         for index, choice in chat.choices(chunk):
             turn = self._turns.get(index)
@@ -44,7 +53,7 @@ class Rewriter:
             made += [_encode(chat.excerpt(chunk, piece)) for piece in before]
             if own is not choice:
                 changed[id(choice)] = own
-        if not changed:
+        if not (changed or hidden):
             return [*made, event]
         whole = chunk | {"choices": [changed.get(id(choice), choice) for choice in chunk["choices"]]}
         if chat.is_bare(whole) and sse.is_bare(event):
@@ -60,7 +69,7 @@ class Rewriter:
         listed = answer.get("choices")
         if not isinstance(listed, list) or chat.is_deep(answer):
             return False
-        changed = False
+        changed = self._read_prompt(answer)
         for choice in listed:
             message = choice.get("message") if isinstance(choice, dict) else None
             if isinstance(message, dict):
@@ -69,6 +78,17 @@ class Rewriter:
                     choice["message"] = made
                     changed = True
         return changed
+
+    def _read_prompt(self, answer: dict[str, Any]) -> bool:
+        """Let the prompt decide where the answer begins; tell whether its text was taken out."""
+        prompt = answer.get(PROMPT_TEXT)
+        if self._rule.start is Start.AUTO and answer.get("choices"):
+            self.prompt_seen = isinstance(prompt, str)
+            self._rule = settle_start(self._rule, prompt)
+        if not self._hides_prompt or PROMPT_TEXT not in answer:
+            return False
+        del answer[PROMPT_TEXT]
+        return True
 
     def _flush(self, *, cut: bool) -> list[sse.Event]:
         return [_encode(chunk) for turn in self._turns.values() for chunk in turn.finish(cut=cut)]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from proxy import chat
 from proxy.lines import VISIBLE
 from proxy.markers import Kind, compile_markers
-from proxy.request import prepare, read_chat
+from proxy.request import make_plan, read_chat
 from proxy.response import Rewriter
 from proxy.rules import THINK, History, ReasoningField, Rule, Start, Whitespace
 
@@ -66,8 +66,8 @@ def replay(text: str, rule: Rule, calls: list[Any] | None = None) -> str:
     Rewriter(rule).rewrite(answer)
     returned = answer["choices"][0]["message"]
     body = chat.write_json({"model": "m", "messages": [{"role": "user", "content": "q"}, returned]})
-    sent = prepare(read_chat(body), rule)
-    assert prepare(sent, rule) is sent
+    sent = make_plan(read_chat(body), rule)
+    assert make_plan(read_chat(sent.body), rule).body == sent.body
     made = chat.read_json(sent.body)["messages"][1]
     assert made.keys() == message.keys()
     assert made.get("tool_calls") == message.get("tool_calls")

@@ -61,7 +61,7 @@ def check(data: bytes | None, raw: bytes) -> None:
     if data is None or data in raw or not data.startswith(b"{"):
         return
     for made in json.loads(data)["choices"]:
-        delta = made["delta"]
+        delta = (made.get("delta") if isinstance(made, dict) else None) or {}
         assert not (delta.get("content") and any(delta.get(name) for name in REASONING)), delta
 
 
@@ -149,7 +149,7 @@ def fold_spans(raw: bytes, index: int = 0) -> list[tuple[str, str]]:
     """The alternation of one choice: `(field, text)`, neighbours of one field joined."""
     spans: list[tuple[str, str]] = []
     for piece in pieces(raw):
-        if piece["index"] == index:
+        if piece.get("index", 0) == index:
             for key, text in piece["delta"].items():
                 if key in ("content", "reasoning_content") and text:
                     joins = bool(spans) and spans[-1][0] == key
