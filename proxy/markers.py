@@ -68,6 +68,10 @@ class Markers:
             return None
         return _found(pattern.whole.search(text, at))
 
+    def begins_in(self, kinds: int, text: str) -> bool:
+        """Tell whether any character of a text could be the first of such a marker."""
+        return (self._patterns[kinds] or self._compile(kinds)).first.search(text) is not None
+
     def match(self, kinds: int, text: str, at: int) -> Found | None:
         """Return the marker that begins at this index, whole or begun."""
         return _found((self._patterns[kinds] or self._compile(kinds)).whole.match(text, at))

@@ -53,8 +53,8 @@ class Rewriter:
             made += [_encode(chat.excerpt(chunk, piece)) for piece in before]
             if own is not choice:
                 changed[id(choice)] = own
-        if not (changed or hidden):
-            return [*made, event]
+        if not changed:
+            return [*made, _encode(chunk, event) if hidden else event]
         whole = chunk | {"choices": [changed.get(id(choice), choice) for choice in chunk["choices"]]}
         if chat.is_bare(whole) and sse.is_bare(event):
             return made

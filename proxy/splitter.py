@@ -60,6 +60,9 @@ class _State(Enum):
     PASS = auto()
 
 
+_IN_BLOCK = Kind.OPEN | Kind.CLOSE
+
+
 class Splitter:
     """The machine for one choice of one answer."""
 
@@ -110,6 +113,30 @@ class Splitter:
         self._read(final=False)
         self._expire(self._base + len(self._text) + 1)
         return self._spans.take()
+
+    def skim(self, text: str) -> Channel | None:
+        """Read text that goes out at once, unchanged and on one channel; return that channel.
+
+        Returns None, and reads nothing, when that is not sure at a glance: then `feed` has to look.
+        """
+        if self._text or self._state is _State.HEAD:
+            return None
+        if self._state is _State.BLOCK:
+            if self._head or self._kept is not None or self._markers.begins_in(_IN_BLOCK, text):
+                return None
+            self._base += len(text)
+            return Channel.REASONING
+        if self._indent.open:
+            return None
+        if self._state is _State.CONTENT:
+            if self._hold or self._skip or not self._visible:
+                return None
+            if self._markers.begins_in(self._counting(), text):
+                return None
+            self._after_closer = False
+            self._lines.read(text)
+        self._base += len(text)
+        return Channel.CONTENT
 
     def interrupt(self, *, ends_block: bool = True) -> list[Span]:
         """Something other than text comes for this choice: return what was held.
@@ -179,7 +206,7 @@ class Splitter:
         return True
 
     def _read_block(self, final: bool) -> bool:
-        marker = self._markers.find(Kind.OPEN | Kind.CLOSE, self._text, self._at)
+        marker = self._markers.find(_IN_BLOCK, self._text, self._at)
         if marker is None:
             self._reason(self._consume(len(self._text)))
         elif marker.kind is Kind.CLOSE:
