@@ -2,6 +2,10 @@
 
 An entry of the configuration whose own name matches a row takes from it what it does not say itself.
 The first match counts. A family without good evidence has no row: the defaults are the careful choice.
+
+`auto` where thinking is off unless asked for, or its switch is none of the exceptions of `implicit`.
+Where it is on, and the exceptions are its switches, `implicit` is right on any server, those that can't
+be asked for the prompt included.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from proxy.rules import Start
+from proxy.settings import strip_variant
 
 
 class Preset(NamedTuple):
@@ -21,6 +26,7 @@ class Preset(NamedTuple):
 
 
 PRESETS = (
+    # The defaults, to keep the rows below off two families that they would match.
     Preset(("Qwen/QwQ-32B-Preview*", "Qwen/Qwen3-Omni-*"), "think", Start.LEADING),
     Preset(("Qwen/QwQ-*",), "think", Start.IMPLICIT),
     Preset(("Qwen/Qwen3-*-Thinking*",), "think", Start.IMPLICIT),
@@ -79,10 +85,12 @@ def find_preset(name: str) -> tuple[str, Preset] | None:
     """Return the glob that a name matches and its preset.
 
     The name is that of an entry, which may be a glob itself: it is compared as it is written, so an
-    entry that names more than one family gets what its own text matches.
+    entry that names more than one family gets what its own text matches. `vendor/name:variant` is of
+    the family of `vendor/name`.
     """
+    names = (name, strip_variant(name) or name)
     for preset in PRESETS:
         for glob in preset.globs:
-            if fnmatchcase(name, glob):
+            if any(fnmatchcase(each, glob) for each in names):
                 return glob, preset
     return None

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from proxy import chat, headers, sse
+from proxy import chat, headers
 from proxy.client import ClientGoneError
 from proxy.coding import CODINGS, Inflated
 from proxy.errors import BrokenError, SilentError, UpstreamError
 from proxy.response import Rewriter
+from proxy.stream import Stream
 
 if TYPE_CHECKING:
     from proxy.client import Client
@@ -118,44 +119,29 @@ async def _pass(client: Client, answer: Answer, settings: Settings, *, stream: b
 async def _rewrite_stream(
     client: Client, answer: Answer, body: Answer | Inflated, plan: Plan, settings: Settings
 ) -> None:
-    decoder = sse.Decoder(settings.max_event_bytes)
-    rewriter = Rewriter(plan.rule, hides_prompt=plan.hides_prompt)
+    stream = Stream(plan.rule, hides_prompt=plan.hides_prompt, max_event_bytes=settings.max_event_bytes)
     data = await body.read()
     answer.watch(settings.timeouts.idle_s)
     await client.start(answer.status, _fields(client, answer, settings, stream=True, rewritten=True))
     try:
         while data:
-            out = [made.raw for event in decoder.feed(data) for made in rewriter.feed(event)]
-            if out:
-                await client.write(b"".join(out))
-            if decoder.overflow:
+            if out := stream.feed(data):
+                await client.write(out)
+            if stream.overflow:
                 raise BrokenError(
                     f"The model server sent an event larger than {settings.max_event_bytes} bytes "
                     "(maxEventBytes in the proxy's configuration)."
                 )
             data = await body.read()
-        if not rewriter.done and not headers.is_delimited(answer.headers):
+        if not stream.done and not headers.is_delimited(answer.headers):
             # The end of the connection is all that ended it: only [DONE] could tell it from a cut.
             raise BrokenError("The model server closed the connection before its stream said [DONE].")
     except UpstreamError as error:
-        await client.finish(b"".join(made.raw for made in _break_off(decoder, rewriter, error)))
-        if rewriter.done:
+        await client.finish(stream.break_off(error.body()))
+        if stream.done:
             return
         raise
-    last = [made for event in decoder.finish() for made in rewriter.feed(event)]
-    await client.finish(b"".join(made.raw for made in [*last, *rewriter.finish()]))
-
-
-def _break_off(decoder: sse.Decoder, rewriter: Rewriter, error: UpstreamError) -> list[sse.Event]:
-    """Return what a stream that broke off still has to say: held text, then the error, and no end."""
-    # An event cut in the middle is no JSON: a client would stumble over it before it saw the error.
-    whole = [event for event in decoder.finish() if _is_whole(event)]
-    made = [made for event in whole for made in rewriter.feed(event)] + rewriter.finish()
-    return made if rewriter.done else [*made, sse.encode(error.body())]
-
-
-def _is_whole(event: sse.Event) -> bool:
-    return event.data == chat.DONE or chat.read_object(event.data) is not None
+    await client.finish(stream.finish())
 
 
 async def _rewrite_whole(

@@ -60,6 +60,10 @@ class Rewriter:
             return made
         return [*made, _encode(whole, event)]
 
+    def turn(self, index: int) -> Turn | None:
+        """Return the turn of a choice that was seen."""
+        return self._turns.get(index)
+
     def finish(self) -> list[sse.Event]:
         """End a stream that broke off, or that ended without saying so; return what was held."""
         return self._flush(cut=True)

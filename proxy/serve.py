@@ -64,6 +64,14 @@ class _Server(uvicorn.Server):
         gc.freeze()
         self.ready.set()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop; the application hears of it when it must be quick, too."""
+        await super().shutdown(sockets)
+        if self.force_exit:
+            for task in self.server_state.tasks:
+                task.cancel()
+            await self.lifespan.shutdown()
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the base class's
         """Stop on a signal, on a second one at once.
 
@@ -82,7 +90,7 @@ def serve(settings: Settings, announcement: str = "think-proxy on {url}") -> Non
         announcement: the line that is printed when the proxy is ready.
 
     Raises:
-        SystemExit: the address cannot be had.
+        SystemExit: with 1, the address cannot be had; the log says why.
     """
     configure(settings.log)
     config = uvicorn.Config(
@@ -92,7 +100,10 @@ def serve(settings: Settings, announcement: str = "think-proxy on {url}") -> Non
         timeout_graceful_shutdown=_GRACE_S,
         **OPTIONS,
     )
-    _Server(config, announcement).run()
+    try:
+        _Server(config, announcement).run()
+    except SystemExit:
+        sys.exit(1)  # the server's own code differs from version to version
 
 
 @contextlib.contextmanager

@@ -62,6 +62,11 @@ class Decoder:
         self.overflow = False
         """An event was larger than allowed. It is not given out, nor is anything behind it."""
 
+    @property
+    def at_boundary(self) -> bool:
+        """Whether what comes next is the beginning of an event."""
+        return self._begun and not (self._buffer or self._after_cr or self.overflow)
+
     def feed(self, chunk: bytes) -> list[Event]:
         """Take the next bytes; return the events that they complete."""
         if self._is_whole(chunk):
@@ -111,8 +116,7 @@ class Decoder:
         """Tell whether the chunk is whole events as servers write them: the way they mostly come."""
         return (
             chunk.endswith(b"\n\n")
-            and self._begun
-            and not (self._buffer or self._after_cr or self.overflow)
+            and self.at_boundary
             and len(chunk) <= self._max_event_bytes
             and not chunk.endswith(b"\n\n\n")
             and b"\r" not in chunk

@@ -45,11 +45,12 @@ def read(splitter: Splitter, message: dict[str, Any], choice: dict[str, Any]) ->
 class Turn:
     """One choice of a streamed answer."""
 
-    __slots__ = ("_consumed", "_last", "_names", "_splitter")
+    __slots__ = ("_consumed", "_last", "_splitter", "names")
 
     def __init__(self, rule: Rule) -> None:
         """Begin a choice under a rule."""
-        self._names = NAMES[rule.reasoning_field]
+        self.names = NAMES[rule.reasoning_field]
+        """The names under which reasoning goes out."""
         self._splitter = Splitter(rule)
         self._consumed = 0  # code points brought to the splitter
         self._last: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
@@ -75,11 +76,23 @@ class Turn:
             return [choice]
         last = spans.pop() if spans else Span(Channel.CONTENT, "", 0)
         if last.channel is Channel.REASONING:
-            own = reasoning.place(delta, None, last.text, self._names)
+            own = reasoning.place(delta, None, last.text, self.names)
         else:
-            own = reasoning.place(delta, last.text, "", self._names)
+            own = reasoning.place(delta, last.text, "", self.names)
         shares = deal_out(choice, text, [span.end - start for span in spans])
         return _replace(choice, [self._write(span) for span in spans], own, shares)
+
+    def skim(self, text: str, chunk: dict[str, Any], choice: dict[str, Any]) -> Channel | None:
+        """Read the text of a chunk that carries nothing else, if it goes out as it is; return its channel.
+
+        Returns None, and reads nothing, when that is not sure at a glance. `chunk` and `choice` are one
+        of the same answer and choice, with any text.
+        """
+        channel = self._splitter.skim(text)
+        if channel is not None:
+            self._consumed += len(text)
+            self._last = chunk, choice
+        return channel
 
     def finish(self, *, cut: bool) -> list[dict[str, Any]]:
         """End the choice, cut off or by itself; return chunks with what was held.
@@ -93,7 +106,7 @@ class Turn:
     def _feed_native(self, choice: dict[str, Any], delta: dict[str, Any]) -> list[dict[str, Any]]:
         """Read a delta whose reasoning the server parsed: from here on no text is split."""
         before = [self._write(span) for span in self._merge(self._splitter.finish())]
-        own = reasoning.rename(delta, self._names)
+        own = reasoning.rename(delta, self.names)
         if own.get("content") and reasoning.is_native(own):
             # Reasoning and content never share a delta: there are clients that read one of them only.
             thought, own = reasoning.divide(own)
@@ -106,7 +119,7 @@ class Turn:
         """Join neighbours of one channel, and leave out what has no name on the wire."""
         merged: list[Span] = []
         for span in spans:
-            if span.channel is Channel.REASONING and not self._names:
+            if span.channel is Channel.REASONING and not self.names:
                 continue
             if merged and merged[-1].channel is span.channel:
                 merged[-1] = Span(span.channel, merged[-1].text + span.text, span.end)
@@ -115,7 +128,7 @@ class Turn:
         return merged
 
     def _write(self, span: Span) -> dict[str, Any]:
-        return dict.fromkeys(self._names if span.channel is Channel.REASONING else ("content",), span.text)
+        return dict.fromkeys(self.names if span.channel is Channel.REASONING else ("content",), span.text)
 
 
 def _replace(

@@ -18,7 +18,7 @@ from proxy.config.problems import ConfigError, KeyPath, Place, Problem, show_pat
 from proxy.config.unbuilt import NOT_BUILT_VALUES
 from proxy.config.values import REFUSED
 from proxy.presets import find_preset
-from proxy.rules import TAG_SETS, Rule
+from proxy.rules import TAG_SETS, THINK, Rule, TagSet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -154,15 +154,29 @@ def _read_entries(
             message = f"this model is already listed at {entries[section.model].origin}"
             problems.append(Problem(message, place, show_path(raw)))
             continue
-        values = {name: getattr(section, name) for name in section.model_fields_set - {"model"}}
-        sources = dict.fromkeys(values, "set here")
-        if found := find_preset(section.model):
-            glob, preset = found
-            for name, value in (("tags", TAG_SETS[preset.tags]), ("start", preset.start)):
-                if name not in values:
-                    values[name], sources[name] = value, f"preset for {glob}"
-        entries[section.model] = settings.Entry(section.model, Rule(**values), str(place), sources)
+        rule, sources = _read_rule(section)
+        entries[section.model] = settings.Entry(section.model, rule, str(place), sources)
     return tuple(entries.values())
+
+
+def _read_rule(section: ModelSection) -> tuple[Rule, dict[str, str]]:
+    """Return the rule of an entry, and where each value that is no default came from."""
+    values = section.model_dump(include=section.model_fields_set - {"model"})
+    sources = dict.fromkeys(values, "set here")
+    if found := find_preset(section.model):
+        glob, preset = found
+        for name, value in (("start", preset.start), ("tags", preset.tags)):
+            if name not in values:
+                values[name], sources[name] = value, f"preset for {glob}"
+    tags = values.pop("tags", THINK.name)
+    return Rule(**values, tags=_read_tags(tags)), sources
+
+
+def _read_tags(tags: str | dict[str, list[str]]) -> TagSet:
+    """Return a tag set of the table by its name, or a user's own by its markers."""
+    if isinstance(tags, str):
+        return TAG_SETS[tags]
+    return TagSet("custom", tuple(dict.fromkeys(tags["open"])), tuple(dict.fromkeys(tags["close"])))
 
 
 def _freeze(found: Configuration, entries: tuple[settings.Entry, ...]) -> settings.Settings:

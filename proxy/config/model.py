@@ -6,7 +6,7 @@ which the JSON schema shows. A key without a value counts as not written.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     AfterValidator,
@@ -15,7 +15,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    PlainValidator,
     ValidationInfo,
     WithJsonSchema,
     field_validator,
@@ -28,11 +27,11 @@ from proxy import settings
 from proxy.config import values
 from proxy.config.unbuilt import NOT_BUILT_VALUES
 from proxy.rules import (
+    TAG_SETS,
     History,
     ReasoningField,
     Rule,
     Start,
-    TagSet,
     ToolCallRecovery,
     Unterminated,
     Whitespace,
@@ -46,6 +45,7 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False), _Number]
 Count = Annotated[int, Field(ge=0), _Number]
 Size = Annotated[int, Field(gt=0), _Number]
 Text = Annotated[str, Field(min_length=1)]
+TagsName = Annotated[str, WithJsonSchema({"type": "string", "enum": list(TAG_SETS)})]
 
 _RULE = Rule()
 _TIMEOUTS = settings.Timeouts()
@@ -69,6 +69,27 @@ class ListenSection(Section):
     )
 
 
+class TagsSection(Section):
+    """A tag set of your own. Any of its closers ends a block, whichever opener began it."""
+
+    open: list[Text] = Field(min_length=1, description="What begins thinking, letter by letter.")
+    close: list[Text] = Field(min_length=1, description="What ends it.")
+
+    @model_validator(mode="after")
+    def _refuse_ambiguous(self) -> Self:
+        values.check_markers(self.open, self.close)
+        return self
+
+
+def _read_tags(value: Any) -> Any:
+    """Take either form of a tag set. The union alone would report the faults of both forms at once."""
+    if isinstance(value, dict):
+        return TagsSection.model_validate(value)
+    if isinstance(value, str) and value in TAG_SETS:
+        return value
+    raise values.refuse(f"must be {{open: [...], close: [...]}}, or one of {', '.join(TAG_SETS)}")
+
+
 class ModelSection(Section):
     """A model whose answers are split, and how."""
 
@@ -78,8 +99,8 @@ class ModelSection(Section):
         description="The model's name as requests have it, or a glob (`*`, `?`, `[…]`)."
     )
     start: Start = Field(default=_RULE.start, description="When splitting engages.")
-    tags: Annotated[TagSet, PlainValidator(values.read_tags), WithJsonSchema(values.TAGS_SCHEMA)] = Field(
-        default=_RULE.tags, description="The tag set, by name or as markers of your own."
+    tags: Annotated[TagsName | TagsSection, BeforeValidator(_read_tags)] = Field(
+        default=_RULE.tags.name, description="The tag set, by name or as markers of your own."
     )
     interleaved: bool = Field(
         default=_RULE.interleaved, description="More than one thinking block per answer."
@@ -102,11 +123,11 @@ class ModelSection(Section):
     )
     max_retries: Count = Field(default=_RULE.max_retries, description="How often recovery may ask again.")
 
-    @field_validator(*NOT_BUILT_VALUES)
+    @field_validator("*")
     @classmethod
-    def _refuse_not_built(cls, value: str, info: ValidationInfo) -> str:
+    def _refuse_not_built(cls, value: Any, info: ValidationInfo) -> Any:
         """Refuse what the contract names but this version can't do."""
-        if value in NOT_BUILT_VALUES[info.field_name or ""]:
+        if value in NOT_BUILT_VALUES.get(info.field_name or "", ()):
             raise values.refuse(f"{value} is not built yet in this version")
         return value
 

@@ -9,9 +9,9 @@ from pydantic.alias_generators import to_camel
 
 from proxy.config.model import Configuration, ModelSection
 from proxy.config.unbuilt import NOT_BUILT_VALUES
-from proxy.rules import TAG_SETS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_NO_TEXT = frozenset({"integer", "number", "boolean"})
 _VARIABLE = {"type": "string", "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*\}"}
 
 
@@ -23,7 +23,6 @@ def build_schema() -> dict[str, Any]:
         enum = definitions.get(_find_definition(definitions, name), {})
         if "enum" in enum:
             enum["enum"] = [value for value in enum["enum"] if value not in refused]
-    definitions[ModelSection.__name__]["properties"]["tags"]["enum"] = sorted(TAG_SETS)
     models = schema["properties"]["inlineThinkTagModels"]
     models["items"] = {"anyOf": [{"type": "string", "minLength": 1}, models["items"]]}
     for section in (schema, *definitions.values()):
@@ -41,11 +40,12 @@ def _find_definition(definitions: dict[str, Any], name: str) -> str:
 
 def _admit_variable(row: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
     """Let a text with `${NAME}` stand where a number, a truth value or a word of a list is wanted."""
-    target = definitions.get(str(row.get("$ref", "")).rpartition("/")[2], row)
-    if target.get("type") not in {"integer", "number", "boolean"} and "enum" not in target:
-        return row
     about = {key: row[key] for key in ("description", "default") if key in row}
-    return about | {"anyOf": [{key: row[key] for key in row if key not in about}, _VARIABLE]}
+    forms = row.get("anyOf") or [{key: row[key] for key in row if key not in about}]
+    targets = [definitions.get(str(form.get("$ref", "")).rpartition("/")[2], form) for form in forms]
+    if not any(target.get("type") in _NO_TEXT or "enum" in target for target in targets):
+        return row
+    return about | {"anyOf": [*forms, _VARIABLE]}
 
 
 def render_schema() -> str:

@@ -8,29 +8,13 @@ from urllib.parse import urlsplit
 
 from pydantic_core import PydanticCustomError
 
-from proxy.rules import TAG_SETS, TagSet, check_tags
-
 REFUSED = "refused"
 """The type of our own validation errors; their text is shown as it is."""
 
-TAGS_SCHEMA = {
-    "anyOf": [
-        {"enum": list(TAG_SETS)},
-        {
-            "type": "object",
-            "properties": {
-                key: {"type": "array", "minItems": 1, "items": {"type": "string", "minLength": 1}}
-                for key in ("open", "close")
-            },
-            "required": ["open", "close"],
-            "additionalProperties": False,
-        },
-    ]
-}
-"""How a tag set is written."""
-
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 _PRINTABLE = re.compile(r"[\x21-\x7e]+")
+_NOT_FIRST = "\ufeff\u200b`~"
+"""What can't begin a marker besides `str.isspace`: more white space, and what begins Markdown code."""
 
 
 def refuse(message: str) -> PydanticCustomError:
@@ -50,26 +34,25 @@ def read_off(value: Any) -> Any:
     return "off" if value is False else value
 
 
-def read_tags(value: Any) -> TagSet:
-    """Take the name of a tag set in the table, or a set of the user's own."""
-    if isinstance(value, TagSet):
-        return value
-    if isinstance(value, str):
-        if value not in TAG_SETS:
-            raise refuse(f"must be {{open: [...], close: [...]}}, or one of {', '.join(TAG_SETS)}")
-        return TAG_SETS[value]
-    lists = list(value.values()) if isinstance(value, dict) else []
-    texts = [item for items in lists if isinstance(items, list) for item in items]
-    if (
-        not isinstance(value, dict)
-        or set(value) != {"open", "close"}
-        or not all(isinstance(items, list) and items for items in lists)
-        or not all(isinstance(text, str) for text in texts)
-    ):
-        raise refuse("must be the name of a tag set, or {open: [...], close: [...]} with texts in both lists")
-    if problems := check_tags(value["open"], value["close"]):
-        raise refuse(f"can't be split the same way however the text is cut: {'; '.join(problems)}")
-    return TagSet("custom", tuple(value["open"]), tuple(value["close"]))
+def check_markers(openers: list[str], closers: list[str]) -> None:
+    """Refuse markers that no splitter can find in a stream without knowing how it will be cut.
+
+    A marker that is the end of another is fine: both are decided at the same character. The refusal
+    names markers by their position: what they say may come from a variable.
+    """
+    markers = {f"open[{index}]": marker for index, marker in enumerate(openers)}
+    markers |= {f"close[{index}]": marker for index, marker in enumerate(closers)}
+    problems: list[str] = []
+    for place, marker in markers.items():
+        if marker[0].isspace() or marker[0] in _NOT_FIRST:
+            problems.append(f"{place} begins with white space, a backtick or a tilde")
+        for other_place, other in markers.items():
+            if marker in other[:-1]:
+                problems.append(f"{place} is the beginning or the inside of {other_place}")
+            elif marker == other and place.startswith("open") and other_place.startswith("close"):
+                problems.append(f"{place} and {other_place} are the same")
+    if problems:
+        raise refuse(f"can't be told apart however the text is cut: {'; '.join(problems)}")
 
 
 def read_upstream(url: str) -> str:

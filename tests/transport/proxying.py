@@ -26,12 +26,29 @@ LISTED = "listed"
 PLAIN = "plain"
 
 
+class Counter:
+    """An application that counts the requests that are over."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+        self.count = 0
+        self.changed = asyncio.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self.count += scope["type"] == "http"
+            self.changed.set()
+
+
 @dataclass
 class Proxy:
     """A proxy that runs."""
 
     port: int
     _state: ServerState
+    _served: Counter
 
     @asynccontextmanager
     async def connect(self, **options: Any) -> AsyncIterator[Wire]:
@@ -46,6 +63,18 @@ class Proxy:
     @property
     def url(self) -> str:
         return f"http://{HOST}:{self.port}"
+
+    async def served(self, requests: int) -> None:
+        """Wait until so many requests, since the proxy runs, are over; whoever ended them."""
+        async with asyncio.timeout(WAIT_S):
+            while self._served.count < requests:
+                self._served.changed.clear()
+                await self._served.changed.wait()
+
+    def cancel(self) -> None:
+        """Cancel what is being served, as uvicorn does when its patience ends."""
+        for task in self._state.tasks:
+            task.cancel()
 
     async def settled(self) -> None:
         """Wait until no request is being served."""
@@ -64,7 +93,8 @@ def settings_for(upstream: str, **settings: Any) -> Settings:
 @asynccontextmanager
 async def proxying(upstream: str, **settings: Any) -> AsyncIterator[Proxy]:
     """Run the proxy in front of `upstream`; see `settings_for`. Checks that no request is left at the end."""
-    config = uvicorn.Config(App(settings_for(upstream, **settings)), lifespan="on", **OPTIONS)
+    app = Counter(App(settings_for(upstream, **settings)))
+    config = uvicorn.Config(app, lifespan="on", **OPTIONS)
     config.load()
     lifespan = LifespanOn(config)
     await lifespan.startup()
@@ -72,14 +102,13 @@ async def proxying(upstream: str, **settings: Any) -> AsyncIterator[Proxy]:
     listener = await asyncio.get_running_loop().create_server(
         lambda: HttpToolsProtocol(config=config, server_state=state, app_state={}), HOST, 0
     )
-    proxy = Proxy(listener.sockets[0].getsockname()[1], state)
+    proxy = Proxy(listener.sockets[0].getsockname()[1], state, app)
     try:
         yield proxy
         await proxy.settled()
     finally:
         listener.close()
-        for task in state.tasks:
-            task.cancel()
+        proxy.cancel()
         for connection in list(state.connections):
             connection.shutdown()  # type: ignore[union-attr]
         await lifespan.shutdown()

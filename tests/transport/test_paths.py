@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
 
     from tests.servers import RawRequest
+    from tests.transport.proxying import Proxy
 
 FORWARDED = [
     "/v1/models",
@@ -267,6 +268,6 @@ async def test_not_ready_while_the_upstream_says_so() -> None:
         await (await upstream.connection()).wait_peer_closed()
 
 
-async def ask(proxy: object) -> wire.Reply:
-    async with proxy.connect() as client:  # type: ignore[attr-defined]
+async def ask(proxy: Proxy) -> wire.Reply:
+    async with proxy.connect() as client:
         return await client.ask(wire.request("/readyz"))

@@ -47,14 +47,15 @@ class Wire:
     async def send(self, raw: bytes) -> None:
         self._method = raw.partition(b" ")[0].decode("latin-1")
         self.writer.write(raw)
-        await asyncio.wait_for(self.writer.drain(), WAIT_S)
+        async with asyncio.timeout(WAIT_S):
+            await self.writer.drain()
 
     async def ask(self, raw: bytes) -> Reply:
         await self.send(raw)
         return await self.reply()
 
     async def head(self) -> Reply:
-        raw = await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), WAIT_S)
+        raw = await self.until(b"\r\n\r\n")
         first, *lines = raw[:-4].decode("latin-1").split("\r\n")
         pairs = (line.partition(": ") for line in lines)
         return Reply(int(first.split(" ")[1]), tuple((name.lower(), value) for name, _, value in pairs))
@@ -71,21 +72,25 @@ class Wire:
             body = b"".join(pieces)
         else:
             length = int(head.header("content-length") or "0")
-            body = await asyncio.wait_for(self.reader.readexactly(length), WAIT_S)
+            async with asyncio.timeout(WAIT_S):
+                body = await self.reader.readexactly(length)
         return Reply(head.status, head.headers, body)
 
     async def piece(self) -> bytes:
         """Read one chunk of a body; nothing for the last one."""
-        size = int(await asyncio.wait_for(self.reader.readuntil(b"\r\n"), WAIT_S), 16)
-        return (await asyncio.wait_for(self.reader.readexactly(size + 2), WAIT_S))[:-2]
+        async with asyncio.timeout(WAIT_S):
+            size = int(await self.reader.readuntil(b"\r\n"), 16)
+            return (await self.reader.readexactly(size + 2))[:-2]
 
     async def until(self, text: bytes) -> bytes:
-        """Read the raw body up to and including `text`."""
-        return await asyncio.wait_for(self.reader.readuntil(text), WAIT_S)
+        """Read up to and including `text`."""
+        async with asyncio.timeout(WAIT_S):
+            return await self.reader.readuntil(text)
 
     async def rest(self) -> bytes:
         """Read all that comes until the connection ends."""
-        return await asyncio.wait_for(self.reader.read(), WAIT_S)
+        async with asyncio.timeout(WAIT_S):
+            return await self.reader.read()
 
     def abort(self) -> None:
         self.writer.transport.abort()

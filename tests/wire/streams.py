@@ -1,8 +1,9 @@
-"""Streams as model servers write them, the way through the proxy's pure part, and what a client makes of it."""
+"""Streams as model servers write them, their way through the proxy, and what a client makes of them."""
 
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from proxy import sse
@@ -41,7 +42,7 @@ def feed(raw: bytes, rule: Rule, cuts: Iterable[int] = ()) -> list[list[sse.Even
     """What comes out of each piece of a stream cut at these places, and at its end."""
     decoder, rewriter = sse.Decoder(MAX_EVENT_BYTES), Rewriter(rule)
     places = [0, *sorted(cuts), len(raw)]
-    steps = [decoder.feed(raw[start:end]) for start, end in zip(places, places[1:], strict=False)]
+    steps = [decoder.feed(raw[start:end]) for start, end in pairwise(places)]
     assert not decoder.overflow
     steps.append(decoder.finish())
     made = [[made for event in events for made in rewriter.feed(event)] for events in steps]
@@ -97,52 +98,47 @@ def talk(*given: JSON, rule: Rule | None = None) -> list[JSON]:
 def fold(raw: bytes) -> JSON:
     """The whole answer that the chunks of a stream add up to.
 
-    Text, reasoning, refusal and the token lists are joined, tool calls by their index; of all that has
-    no meaning here every value is kept, in order.
+    Text, reasoning, refusal, tool calls and the token lists are joined; of all that has no meaning here
+    every value is kept, in order. A null says nothing.
     """
     choices: dict[int, JSON] = {}
     rest: list[Any] = []
     for value in read(raw):
         if not isinstance(value, dict) or "choices" not in value:
-            rest.append(value)
+            rest.append(value if isinstance(value, dict) else repr(value))
             continue
-        rest += [(key, value[key]) for key in value if key not in (*ENVELOPE, "choices")]
+        rest += [
+            [key, value[key]] for key in value if key not in (*ENVELOPE, "choices") and value[key] is not None
+        ]
         for piece in value["choices"]:
-            whole = choices.setdefault(
-                piece["index"], {"index": piece["index"], "message": {"content": ""}, "rest": []}
+            index = piece["index"]
+            _fold_choice(
+                piece, choices.setdefault(index, {"index": index, "message": {"content": ""}, "rest": []})
             )
-            _fold_choice(piece, whole)
-    return {"choices": [choices[index] for index in sorted(choices)], "rest": [pair for pair in rest if told(pair)]}
-
-
-def told(pair: Any) -> bool:
-    """False for a null field, which says nothing."""
-    return not isinstance(pair, tuple) or pair[1] is not None
+    # A surrogate pair that came in two deltas is one character to a client.
+    whole: JSON = json.loads(json.dumps({"choices": [choices[index] for index in sorted(choices)], "rest": rest}))
+    return whole
 
 
 def _fold_choice(piece: JSON, whole: JSON) -> None:
-    for key, value in piece.items():
-        if key == "logprobs" and value is not None:
-            logprobs = whole.setdefault("logprobs", {})
-            for name, entries in value.items():
-                if entries is not None:
-                    logprobs[name] = logprobs.get(name, []) + entries
-        elif key == "token_ids" and value is not None:
-            whole[key] = whole.get(key, []) + value
-        elif key == "finish_reason":
-            whole[key] = value or whole.get(key)
-        elif key not in ("index", "delta") and value is not None:
-            whole["rest"].append((key, value))
     message = whole["message"]
-    for key, value in piece["delta"].items():
-        if value is None:
+    for key, value in [*piece.items(), *piece["delta"].items()]:
+        if key in ("index", "delta") or value is None:
             continue
-        if key in ("content", "refusal", *REASONING):
+        if key == "logprobs":
+            logprobs = whole.setdefault(key, {})
+            for name, entries in value.items():
+                logprobs[name] = logprobs.get(name, []) + (entries or [])
+        elif key == "token_ids":
+            whole[key] = whole.get(key, []) + value
+        elif key in ("finish_reason", "stop_reason", "matched_stop"):
+            whole[key] = value
+        elif key in ("content", "refusal", *REASONING):
             message[key] = message.get(key, "") + value
         elif key == "tool_calls":
-            message.setdefault(key, []).extend(value)
+            message[key] = message.get(key, []) + value
         else:
-            whole["rest"].append((key, value))
+            whole["rest"].append([key, value])
 
 
 def fold_spans(raw: bytes, index: int = 0) -> list[tuple[str, str]]:

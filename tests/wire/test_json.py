@@ -1,4 +1,4 @@
-"""Reading and writing JSON: what servers can write comes back, and nothing makes it raise what it should not."""
+"""JSON: what servers can write comes back, and whatever it is, reading it raises nothing unforeseen."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from proxy import chat
 
 KEPT = [
@@ -38,14 +39,32 @@ def test_what_is_read_is_written(data: bytes) -> None:
 
 
 def test_numbers_that_only_python_writes() -> None:
-    assert chat.write_json(chat.read_json(b'{"a":NaN,"b":[Infinity,-Infinity]}')) == b'{"a":NaN,"b":[Infinity,-Infinity]}'
+    assert (
+        chat.write_json(chat.read_json(b'{"a":NaN,"b":[Infinity,-Infinity]}'))
+        == b'{"a":NaN,"b":[Infinity,-Infinity]}'
+    )
     assert math.isinf(json.loads(chat.write_json(chat.read_json(b"[1e999]")))[0])
 
 
 REFUSED = [
-    b"", b" ", b"{", b"{'a':1}", b"[1,]", b"[DONE]", b"nul", b'"\xff"', b'"\xed\xa0\x80"', b'{"a":1}x', b"\xef\xbb\xbf{}",
-    '{"a":1}'.encode("utf-16"), b"[" * 100_000, b"[" * 100_000 + b"]" * 100_000, b'{"a":' * 100_000, b"1" * 5000, b"\x00",
-]  # fmt: skip
+    b"",
+    b" ",
+    b"{",
+    b"{'a':1}",
+    b"[1,]",
+    b"[DONE]",
+    b"nul",
+    b'"\xff"',
+    b'"\xed\xa0\x80"',
+    b'{"a":1}x',
+    b"\xef\xbb\xbf{}",
+    '{"a":1}'.encode("utf-16"),
+    b"[" * 100_000,
+    b"[" * 100_000 + b"]" * 100_000,
+    b'{"a":' * 100_000,
+    b"1" * 5000,
+    b"\x00",
+]
 
 
 @pytest.mark.parametrize("data", REFUSED, ids=lambda data: repr(data[:12]))

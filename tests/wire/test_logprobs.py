@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from proxy.logprobs import deal_out
 from proxy.rules import ReasoningField, Rule
 from tests.wire import streams
@@ -15,7 +16,12 @@ from tests.wire.streams import choice, chunk, event
 
 def entry(token: str, raw: bytes | None = None) -> dict[str, Any]:
     data = list(raw if raw is not None else token.encode("utf-8", "surrogatepass"))
-    return {"token": token, "logprob": -0.5, "bytes": data, "top_logprobs": [{"token": "t", "logprob": -1.0, "bytes": [116]}]}
+    return {
+        "token": token,
+        "logprob": -0.5,
+        "bytes": data,
+        "top_logprobs": [{"token": "t", "logprob": -1.0, "bytes": [116]}],
+    }
 
 
 def burst(tokens: list[str], **fields: Any) -> bytes:
@@ -38,19 +44,42 @@ def dealt(raw: bytes, rule: Rule | None = None) -> list[tuple[Any, Any, Any]]:
 R, C = "reasoning_content", "content"
 
 CASES: list[tuple[str, list[str], list[tuple[Any, Any, Any]]]] = [
-    ("tags of their own", ["<think>", "r", "</think>", "x"], [({R: "r"}, ["<think>", "r"], [0, 1]), ({C: "x"}, ["</think>", "x"], [2, 3])]),
-    ("a token over the border", ["<think>r", "1</thi", "nk>x", "y"], [({R: "r1"}, ["<think>r"], [0]), ({C: "xy"}, ["1</thi", "nk>x", "y"], [1, 2, 3])]),
+    (
+        "tags of their own",
+        ["<think>", "r", "</think>", "x"],
+        [({R: "r"}, ["<think>", "r"], [0, 1]), ({C: "x"}, ["</think>", "x"], [2, 3])],
+    ),
+    (
+        "a token over the border",
+        ["<think>r", "1</thi", "nk>x", "y"],
+        [({R: "r1"}, ["<think>r"], [0]), ({C: "xy"}, ["1</thi", "nk>x", "y"], [1, 2, 3])],
+    ),
     ("one token", ["<think>r</think>x"], [({R: "r"}, [], None), ({C: "x"}, ["<think>r</think>x"], [0])]),
-    ("three pieces", ["<think>", "a", "</think>", "b", "\n<think>", "c"], [
-        ({R: "a"}, ["<think>", "a"], [0, 1]), ({C: "b\n"}, ["</think>", "b"], [2, 3]), ({R: "c"}, ["\n<think>", "c"], [4, 5])]),
-    ("more than one byte", ["<think>", "\u601d", "\u8003\U0001f914", "</think>", "\u00e9"], [
-        ({R: "\u601d\u8003\U0001f914"}, ["<think>", "\u601d", "\u8003\U0001f914"], [0, 1, 2]), ({C: "\u00e9"}, ["</think>", "\u00e9"], [3, 4])]),
+    (
+        "three pieces",
+        ["<think>", "a", "</think>", "b", "\n<think>", "c"],
+        [
+            ({R: "a"}, ["<think>", "a"], [0, 1]),
+            ({C: "b\n"}, ["</think>", "b"], [2, 3]),
+            ({R: "c"}, ["\n<think>", "c"], [4, 5]),
+        ],
+    ),
+    (
+        "more than one byte",
+        ["<think>", "\u601d", "\u8003\U0001f914", "</think>", "\u00e9"],
+        [
+            ({R: "\u601d\u8003\U0001f914"}, ["<think>", "\u601d", "\u8003\U0001f914"], [0, 1, 2]),
+            ({C: "\u00e9"}, ["</think>", "\u00e9"], [3, 4]),
+        ],
+    ),
     ("all in one channel", ["<think>", "a", "b"], [({R: "ab"}, ["<think>", "a", "b"], [0, 1, 2])]),
     ("all held", ["<thi", "nk"], [({}, ["<thi", "nk"], [0, 1]), ({C: "<think"}, [], None)]),
-]  # fmt: skip
+]
 
 
-@pytest.mark.parametrize(("tokens", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+@pytest.mark.parametrize(
+    ("tokens", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
 def test_where_the_entries_go(tokens: list[str], expected: list[tuple[Any, Any, Any]]) -> None:
     assert dealt(burst(tokens, token_ids=list(range(len(tokens))))) == expected
 
@@ -90,24 +119,46 @@ def test_token_ids_without_logprobs_go_with_the_last_piece() -> None:
 def test_bytes_of_a_character_that_began_earlier() -> None:
     # SGLang: an entry for the token that completed the character, none for those before it.
     content = [entry("\ufffd", b"\x83"), entry("</think>"), entry("x")]
-    raw = streams.say("<think>") + event(chunk(choice({"content": "\u8003</think>x"}) | {"logprobs": {"content": content}}))
+    raw = streams.say("<think>") + event(
+        chunk(choice({"content": "\u8003</think>x"}) | {"logprobs": {"content": content}})
+    )
     assert dealt(raw) == [({R: "\u8003"}, ["\ufffd"], None), ({C: "x"}, ["</think>", "x"], None)]
 
 
 def test_bytes_of_a_character_that_is_still_to_come() -> None:
     content = [entry("r"), entry("</think>"), entry("x"), entry("\ufffd", b"\xf0\x9f")]
-    raw = streams.say("<think>") + event(chunk(choice({"content": "r</think>x"}) | {"logprobs": {"content": content}}))
+    raw = streams.say("<think>") + event(
+        chunk(choice({"content": "r</think>x"}) | {"logprobs": {"content": content}})
+    )
     assert dealt(raw) == [({R: "r"}, ["r"], None), ({C: "x"}, ["</think>", "x", "\ufffd"], None)]
 
 
 def test_entries_without_bytes_are_measured_by_their_token() -> None:
-    content: list[Any] = [{"token": "<think>r"}, {"token": "</think>", "bytes": None}, {"token": "x"}, None, 7, {"token": 3}]
+    content: list[Any] = [
+        {"token": "<think>r"},
+        {"token": "</think>", "bytes": None},
+        {"token": "x"},
+        None,
+        7,
+        {"token": 3},
+    ]
     raw = event(chunk(choice({"content": "<think>r</think>x"}) | {"logprobs": {"content": content}}))
     first, last = (value["choices"][0]["logprobs"]["content"] for value in streams.read(streams.rewrite(raw)))
     assert (first, last) == (content[:1], content[1:])
 
 
-ODD: list[Any] = [None, [], "x", 3, {}, {"content": None}, {"content": "x"}, {"content": {}}, {"content": []}, {"tokens": ["a"]}]
+ODD: list[Any] = [
+    None,
+    [],
+    "x",
+    3,
+    {},
+    {"content": None},
+    {"content": "x"},
+    {"content": {}},
+    {"content": []},
+    {"tokens": ["a"]},
+]
 
 
 @pytest.mark.parametrize("logprobs", ODD, ids=repr)
@@ -132,11 +183,18 @@ def test_many_pieces_and_many_tokens_at_once() -> None:
 pieces = st.lists(st.sampled_from(["a", "\u00e9", "\u8003", "\U0001f914", "\ud83d", ""]), max_size=12)
 
 
-@settings(max_examples=400, deadline=None)
-@given(pieces, st.lists(st.integers(-3, 14), max_size=5), st.lists(st.integers(0, 50), max_size=10), st.booleans())
+@settings(max_examples=150, deadline=None)
+@given(
+    pieces,
+    st.lists(st.integers(-3, 14), max_size=5),
+    st.lists(st.integers(0, 50), max_size=10),
+    st.booleans(),
+)
 def test_each_entry_once(tokens: list[str], ends: list[int], noise: list[int], real: bool) -> None:
     text = "".join(tokens)
-    entries: list[Any] = [entry(token) for token in tokens] if real else [{"bytes": [0] * size} for size in noise]
+    entries: list[Any] = (
+        [entry(token) for token in tokens] if real else [{"bytes": [0] * size} for size in noise]
+    )
     ids = list(range(len(entries)))
     given_choice = {"logprobs": {"content": entries}, "token_ids": ids}
     ends = sorted(min(end, len(text)) for end in ends)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from proxy.rules import ReasoningField, Rule
 from tests.wire.streams import DONE, choice, chunk, event, fold_spans, read, rewrite, rewrite_whole, say, talk
 
@@ -22,7 +23,11 @@ RENAMED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("reasoning_content", {R: "r", "reasoning": None}, {R: "r", "reasoning": None}),
     ("reasoning_content", {"a": 1, D: DETAILS, "b": 2}, {"a": 1, R: "r", D: DETAILS, "b": 2}),
     ("reasoning_content", {"reasoning": "r", D: DETAILS}, {R: "r", D: DETAILS}),
-    ("reasoning_content", {D: [{"type": "reasoning.encrypted", "data": "x"}]}, {D: [{"type": "reasoning.encrypted", "data": "x"}]}),
+    (
+        "reasoning_content",
+        {D: [{"type": "reasoning.encrypted", "data": "x"}]},
+        {D: [{"type": "reasoning.encrypted", "data": "x"}]},
+    ),
     ("reasoning_content", {"reasoning": {"text": "r"}}, {"reasoning": {"text": "r"}}),
     ("reasoning", {R: "r"}, {"reasoning": "r"}),
     ("reasoning", {"reasoning": "r"}, {"reasoning": "r"}),
@@ -35,7 +40,7 @@ RENAMED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("none", {"role": "a", "reasoning": "r", D: DETAILS}, {"role": "a"}),
     ("none", {"role": "a", "reasoning": {"text": "r"}}, {"role": "a"}),
     ("none", {"role": "a", D: [{"data": "x"}], R: None}, {"role": "a", R: None}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("field", "said", "heard"), RENAMED)
@@ -54,12 +59,21 @@ def test_a_message(field: str, said: dict[str, Any], heard: dict[str, Any]) -> N
 
 
 def test_what_has_the_right_name_leaves_as_it_came() -> None:
-    raw = event(chunk(choice({R: "r", "reasoning": None}))) + say(TAGGED) + event(chunk(choice({R: "s"}, finish="stop"))) + DONE
+    raw = (
+        event(chunk(choice({R: "r", "reasoning": None})))
+        + say(TAGGED)
+        + event(chunk(choice({R: "s"}, finish="stop")))
+        + DONE
+    )
     assert rewrite(raw) == raw
 
 
 def test_none_drops_events_that_carried_only_reasoning() -> None:
-    raw = event(chunk(choice({"reasoning": "r"}))) + event(chunk(choice({"reasoning": "r"}), usage={"n": 1})) + say("x")
+    raw = (
+        event(chunk(choice({"reasoning": "r"})))
+        + event(chunk(choice({"reasoning": "r"}), usage={"n": 1}))
+        + say("x")
+    )
     assert rewrite(raw, FIELD["none"]) == event(chunk(choice({}), usage={"n": 1})) + say("x")
 
 
@@ -95,7 +109,9 @@ def test_held_text_goes_first() -> None:
 
 def test_reasoning_and_content_never_share_a_delta() -> None:
     entries = {"content": [{"token": "nx", "bytes": None}]}
-    both = choice({"role": "a", "reasoning": "n", D: DETAILS, C: "x", "z": 1}, finish="stop") | {"logprobs": entries}
+    both = choice({"role": "a", "reasoning": "n", D: DETAILS, C: "x", "z": 1}, finish="stop") | {
+        "logprobs": entries
+    }
     assert read(rewrite(event(chunk(both, usage={"n": 1})))) == [
         chunk(choice({"role": "a", R: "n", D: DETAILS})),
         chunk(choice({C: "x", "z": 1}, finish="stop") | {"logprobs": entries}, usage={"n": 1}),

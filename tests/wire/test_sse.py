@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import tracemalloc
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from proxy import sse
 from proxy.sse import Event
 
@@ -17,7 +19,11 @@ CASES = [
     ("two", b"data: a\n\ndata: b\n\n", [b"a", b"b"]),
     ("cr", b"data: a\r\rdata: b\r\r", [b"a", b"b"]),
     ("crlf", b"data: a\r\n\r\ndata: b\r\n\r\n", [b"a", b"b"]),
-    ("mixed", b"data: a\r\r\ndata: b\n\r\ndata: c\r\n\ndata: d\n\rdata: e\n\n", [b"a", b"b", b"c", b"d", b"e"]),
+    (
+        "mixed",
+        b"data: a\r\r\ndata: b\n\r\ndata: c\r\n\ndata: d\n\rdata: e\n\n",
+        [b"a", b"b", b"c", b"d", b"e"],
+    ),
     ("no space", b"data:a\n\n", [b"a"]),
     ("one space goes", b"data:  a \n\n", [b" a "]),
     ("several lines", b"data: {\ndata:\ndata: }\n\n", [b"{\n\n}"]),
@@ -33,22 +39,22 @@ CASES = [
     ("no line end", b"data: a\n\ndata: b", [b"a", b"b"]),
     ("a lone cr at the end", b"data: a\r", [b"a"]),
     ("blank lines", b"\n\n\n\ndata: a\n\n\n\n\ndata: b\n\n\n", [b"a", b"b"]),
-    ("line separators are text", "data: \u2028\u2029\x85\x0b\x0c\x1c\n\n".encode(), ["\u2028\u2029\x85\x0b\x0c\x1c".encode()]),
+    (
+        "line separators are text",
+        "data: \u2028\u2029\x85\x0b\x0c\x1c\n\n".encode(),
+        ["\u2028\u2029\x85\x0b\x0c\x1c".encode()],
+    ),
     ("not UTF-8", b"data: \xff\xed\xa0\x80\x00\n\n", [b"\xff\xed\xa0\x80\x00"]),
     ("nothing", b"", []),
     ("white space", b"\r\n", []),
     ("half a bom", BOM[:2], []),
-]  # fmt: skip
+]
 
 
 def decode(raw: bytes, cuts: list[int], limit: int = 1000) -> list[Event]:
     decoder = sse.Decoder(limit)
     places = [0, *sorted(cuts), len(raw)]
-    events = [
-        event
-        for start, end in zip(places, places[1:], strict=False)
-        for event in decoder.feed(raw[start:end])
-    ]
+    events = [event for start, end in pairwise(places) for event in decoder.feed(raw[start:end])]
     return events + decoder.finish()
 
 
@@ -79,7 +85,7 @@ LINES = st.sampled_from(
 BREAKS = st.sampled_from([b"\n", b"\r", b"\r\n", b"\n\n", b"\r\r", b"\r\n\r\n", b"\n\n\n", b"\r\r\n", b""])
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_cuts_change_nothing(draw: st.DataObject) -> None:
     pieces = draw.draw(st.lists(st.tuples(LINES, BREAKS), max_size=12))
@@ -92,7 +98,7 @@ def test_cuts_change_nothing(draw: st.DataObject) -> None:
     assert data(decode(b"".join(event.raw for event in cut), [])) == data(cut)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=60), st.lists(st.integers(0, 60), max_size=5))
 def test_any_bytes(raw: bytes, cuts: list[int]) -> None:
     events = decode(raw, [min(cut, len(raw)) for cut in cuts])

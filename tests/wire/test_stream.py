@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
+from proxy import sse
+from proxy.response import Rewriter
 from proxy.rules import ReasoningField, Rule, Start, Unterminated
 from tests.wire.streams import DONE, choice, chunk, deltas, event, feed, fold_spans, read, rewrite, say, talk
 
@@ -16,30 +19,69 @@ TALKS: list[tuple[str, list[dict[str, Any]], list[dict[str, Any]]]] = [
     ("a block", [{C: "<think>"}, {C: "r"}, {C: "</think>"}, {C: "x"}], [{R: "r"}, {C: "x"}]),
     ("two events in order", [{C: "<think>r</think>x"}], [{R: "r"}, {C: "x"}]),
     ("three", [{C: "<think>a</think>b\n<think>c"}], [{R: "a"}, {C: "b\n"}, {R: "c"}]),
-    ("the role goes first", [{"role": "assistant", C: "<think>r</think>x"}], [{"role": "assistant", R: "r"}, {C: "x"}]),
-    ("the role alone", [{"role": "assistant", C: "<think>"}, {C: "r"}], [{"role": "assistant", C: ""}, {R: "r"}]),
+    (
+        "the role goes first",
+        [{"role": "assistant", C: "<think>r</think>x"}],
+        [{"role": "assistant", R: "r"}, {C: "x"}],
+    ),
+    (
+        "the role alone",
+        [{"role": "assistant", C: "<think>"}, {C: "r"}],
+        [{"role": "assistant", C: ""}, {R: "r"}],
+    ),
     ("the role with one piece", [{"role": "assistant", C: "<think>r"}], [{"role": "assistant", R: "r"}]),
     ("a null in place", [{R: None, C: "<think>r</think>x"}], [{R: "r"}, {R: None, C: "x"}]),
     ("a null in place, one piece", [{R: None, "role": "a", C: "<think>r"}], [{R: "r", "role": "a"}]),
     ("an empty string in place", [{C: "<think>r", R: ""}], [{R: "r"}]),
     ("other fields keep their order", [{"b": 1, C: "<think>r", "a": 2}], [{"b": 1, R: "r", "a": 2}]),
-    ("other fields of a held text", [{"b": 1, C: "<think>", "a": 2}, {C: "r"}], [{"b": 1, C: "", "a": 2}, {R: "r"}]),
+    (
+        "other fields of a held text",
+        [{"b": 1, C: "<think>", "a": 2}, {C: "r"}],
+        [{"b": 1, C: "", "a": 2}, {R: "r"}],
+    ),
     ("held, then released", [{C: "<thi"}, {C: "s"}], [{C: "<this"}]),
     ("tool calls after held text", [{C: "<thi"}, {"tool_calls": [1]}], [{C: "<thi"}, {"tool_calls": [1]}]),
-    ("tool calls end the block", [{C: "<think>r"}, {"tool_calls": [1]}, {C: "x"}], [{R: "r"}, {"tool_calls": [1]}, {C: "x"}]),
-    ("text beside tool calls", [{C: "<think>r</think>x", "tool_calls": [1]}], [{R: "r"}, {C: "x", "tool_calls": [1]}]),
-    ("thinking beside tool calls", [{C: "<think>r</th", "tool_calls": [1]}], [{R: "r</th", "tool_calls": [1]}]),
+    (
+        "tool calls end the block",
+        [{C: "<think>r"}, {"tool_calls": [1]}, {C: "x"}],
+        [{R: "r"}, {"tool_calls": [1]}, {C: "x"}],
+    ),
+    (
+        "text beside tool calls",
+        [{C: "<think>r</think>x", "tool_calls": [1]}],
+        [{R: "r"}, {C: "x", "tool_calls": [1]}],
+    ),
+    (
+        "thinking beside tool calls",
+        [{C: "<think>r</th", "tool_calls": [1]}],
+        [{R: "r</th", "tool_calls": [1]}],
+    ),
     ("a marker beside tool calls", [{C: "<think>", "tool_calls": [1]}], [{C: "", "tool_calls": [1]}]),
-    ("a function call", [{C: "<thi"}, {"function_call": {"name": "f"}}], [{C: "<thi"}, {"function_call": {"name": "f"}}]),
-    ("no tool calls", [{C: "<think>r"}, {"tool_calls": [], C: "s"}, {C: "</think>x"}], [{R: "r"}, {"tool_calls": [], R: "s"}, {C: "x"}]),
+    (
+        "a function call",
+        [{C: "<thi"}, {"function_call": {"name": "f"}}],
+        [{C: "<thi"}, {"function_call": {"name": "f"}}],
+    ),
+    (
+        "no tool calls",
+        [{C: "<think>r"}, {"tool_calls": [], C: "s"}, {C: "</think>x"}],
+        [{R: "r"}, {"tool_calls": [], R: "s"}, {C: "x"}],
+    ),
     ("a refusal after held text", [{C: "<thi"}, {"refusal": "no"}], [{C: "<thi"}, {"refusal": "no"}]),
-    ("a refusal ends no block", [{C: "<think>r"}, {"refusal": "no"}, {C: "s</think>x"}], [{R: "r"}, {"refusal": "no"}, {R: "s"}, {C: "x"}]),
-    ("parts in a delta", [{C: "<thi"}, {C: [{"type": "text", "text": "<think>"}]}, {C: "x"}],
-     [{C: "<thi"}, {C: [{"type": "text", "text": "<think>"}]}, {C: "x"}]),
+    (
+        "a refusal ends no block",
+        [{C: "<think>r"}, {"refusal": "no"}, {C: "s</think>x"}],
+        [{R: "r"}, {"refusal": "no"}, {R: "s"}, {C: "x"}],
+    ),
+    (
+        "parts in a delta",
+        [{C: "<thi"}, {C: [{"type": "text", "text": "<think>"}]}, {C: "x"}],
+        [{C: "<thi"}, {C: [{"type": "text", "text": "<think>"}]}, {C: "x"}],
+    ),
     ("the end of a stream", [{C: "<think>r</thi"}], [{R: "r"}, {R: "</thi"}]),
     ("an empty block", [{C: "<think>"}, {C: "\n\n"}, {C: "</think>"}, {C: "\n\nx"}], [{C: "x"}]),
     ("white space only", [{C: "\n"}, {C: " "}], [{C: "\n "}]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("said", "heard"), [case[1:] for case in TALKS], ids=[case[0] for case in TALKS])
@@ -82,7 +124,7 @@ UNTOUCHED = [
     b'data: {"choices": [{"delta": {"content": "spaced"}, "index": 0}]}\n\n',
     b'data: {"choices":[{"index":0,"delta":{"content":"escaped \\u00e9\\/"}}],"x":1.50}\n\n',
     b'data:{"choices":[{"index":0,"delta":{"content":"crlf"}}]}\r\n\r\n',
-    b': a comment\n\n',
+    b": a comment\n\n",
     b': a comment\nevent: e\nid: 7\ndata: {"choices":[{"index":0,"delta":{"content":"named"}}]}\n\n',
     b'event: ping\ndata: {"type": "ping"}\n\n',
     b"retry: 10\n\n",
@@ -96,7 +138,7 @@ UNTOUCHED = [
     b'data: {"choices":[{"index":0,"delta":{"content":"<think>behind the end"}}]}\n\n',
     DONE,
     b": bye\n\n",
-]  # fmt: skip
+]
 
 
 def test_what_needs_no_change_leaves_as_it_came() -> None:
@@ -116,19 +158,21 @@ def _at_its_end(raw: bytes) -> list[bytes]:
         end += len(one)
         # The blank line of CRLF ends with its CR; the LF comes with what follows.
         early = one.endswith(b"\r\n\r\n")
-        steps[end - early] = one[:-1] if early else (b"\n" if steps[end - len(one) - 1].endswith(b"\r") else b"") + one
+        steps[end - early] = (
+            one[:-1] if early else (b"\n" if steps[end - len(one) - 1].endswith(b"\r") else b"") + one
+        )
     return steps
 
 
 def test_a_changed_event_keeps_all_else() -> None:
     raw = (
-        b': c\r\nevent: e\r\nid: 7\r\ndata: {"z": 1, "id": "a", "choices": [{"x": {"y": [1.5, null]}, "index": 0, '
-        b'"delta": {"p": "q", "content": "<think>r</think>x", "o": []}, "logprobs": null, "finish_reason": null, '
-        b'"stop_reason": 5}], "usage": {"n": 18446744073709551616}, "created": 3}\r\n\r\n'
+        b': c\r\nevent: e\r\nid: 7\r\ndata: {"z": 1, "id": "a", "choices": [{"x": {"y": [1.5, null]}, "index":'
+        b' 0, "delta": {"p": "q", "content": "<think>r</think>x", "o": []}, "logprobs": null, "finish_reason"'
+        b': null, "stop_reason": 5}], "usage": {"n": 18446744073709551616}, "created": 3}\r\n\r\n'
     )
     assert rewrite(raw) == (
-        b'data: {"id":"a","created":3,"choices":[{"index":0,"delta":{"reasoning_content":"r"},"logprobs":null,'
-        b'"finish_reason":null}]}\n\n'
+        b'data: {"id":"a","created":3,"choices":[{"index":0,"delta":{"reasoning_content":"r"},"logprobs":'
+        b'null,"finish_reason":null}]}\n\n'
         b': c\r\nevent: e\r\nid: 7\r\ndata: {"z":1,"id":"a","choices":[{"x":{"y":[1.5,null]},"index":0,'
         b'"delta":{"p":"q","content":"x","o":[]},"logprobs":null,"finish_reason":null,'
         b'"stop_reason":5}],"usage":{"n":18446744073709551616},"created":3}\r\n\r\n'
@@ -138,7 +182,11 @@ def test_a_changed_event_keeps_all_else() -> None:
 BARE = [
     b'data: {"id":"a","choices":[{"index":0,"delta":{"content":"<think>"}}]}\n\n',
     b'data:{"choices":[{"index":0,"delta":{"content":"<think>"}}]}\r\n\r\n',
-    event(chunk(choice({R: None, C: "<think>", "tool_calls": None}, stop_reason=None, token_ids=None), usage=None)),
+    event(
+        chunk(
+            choice({R: None, C: "<think>", "tool_calls": None}, stop_reason=None, token_ids=None), usage=None
+        )
+    ),
 ]
 
 LOADED = [
@@ -170,7 +218,13 @@ def test_an_event_that_carried_more_travels(raw: bytes) -> None:
 
 
 def test_none_drops_events_of_bare_reasoning() -> None:
-    raw = say("<think>") + say("r") + event(chunk(choice({C: "s"}), usage={"n": 1})) + say("</think>") + say("x")
+    raw = (
+        say("<think>")
+        + say("r")
+        + event(chunk(choice({C: "s"}), usage={"n": 1}))
+        + say("</think>")
+        + say("x")
+    )
     assert rewrite(raw, NONE) == event(chunk(choice({C: ""}), usage={"n": 1})) + say("x")
 
 
@@ -180,7 +234,15 @@ def test_none_drops_events_of_bare_reasoning() -> None:
 def test_choices_interleave_by_index() -> None:
     raw = b"".join(
         say(text, index)
-        for text, index in [("<think>", 2), ("plain", 0), ("a", 2), ("<thi", 1), ("<think>", 0), ("nk>b", 1), ("</think>c", 2)]
+        for text, index in [
+            ("<think>", 2),
+            ("plain", 0),
+            ("a", 2),
+            ("<thi", 1),
+            ("<think>", 0),
+            ("nk>b", 1),
+            ("</think>c", 2),
+        ]
     )
     made = rewrite(raw)
     assert fold_spans(made, 0) == [(C, "plain<think>")]
@@ -190,11 +252,21 @@ def test_choices_interleave_by_index() -> None:
 
 def test_several_choices_in_a_chunk() -> None:
     one = chunk(
-        choice({C: "<think>a</think>b"}, 1), choice({C: "plain"}, 0), choice({C: "<think>"}, 2), choice({C: "<think>c"}, 3), usage={"n": 1}
+        choice({C: "<think>a</think>b"}, 1),
+        choice({C: "plain"}, 0),
+        choice({C: "<think>"}, 2),
+        choice({C: "<think>c"}, 3),
+        usage={"n": 1},
     )
     assert read(rewrite(event(one))) == [
         chunk(choice({R: "a"}, 1)),
-        chunk(choice({C: "b"}, 1), choice({C: "plain"}, 0), choice({C: ""}, 2), choice({R: "c"}, 3), usage={"n": 1}),
+        chunk(
+            choice({C: "b"}, 1),
+            choice({C: "plain"}, 0),
+            choice({C: ""}, 2),
+            choice({R: "c"}, 3),
+            usage={"n": 1},
+        ),
     ]
 
 
@@ -231,7 +303,10 @@ def test_finish_without_text() -> None:
 
 def test_finish_with_text() -> None:
     raw = say("<think>r</thi") + event(chunk(choice({C: "s"}, finish="length", stop_reason=None)))
-    assert read(rewrite(raw)) == [chunk(choice({R: "r"})), chunk(choice({R: "</this"}, finish="length", stop_reason=None))]
+    assert read(rewrite(raw)) == [
+        chunk(choice({R: "r"})),
+        chunk(choice({R: "</this"}, finish="length", stop_reason=None)),
+    ]
     raw = say("<think>r") + event(chunk(choice({C: "</think>x<thi"}, finish="stop")))
     assert read(rewrite(raw)) == [chunk(choice({R: "r"})), chunk(choice({C: "x<thi"}, finish="stop"))]
 
@@ -260,9 +335,13 @@ def test_finish_with_text_and_logprobs() -> None:
         ("stop", {"matched_stop": "END"}, True),
     ],
 )
-def test_an_opener_in_mid_line_is_prose_unless_the_turn_was_cut_off(finish: str, fields: dict[str, Any], cut: bool) -> None:
+def test_an_opener_in_mid_line_is_prose_unless_the_turn_was_cut_off(
+    finish: str, fields: dict[str, Any], cut: bool
+) -> None:
     raw = say("<think>r</think>a <think>b") + event(chunk(choice({}, finish=finish, **fields)))
-    assert fold_spans(rewrite(raw)) == [(R, "r"), (C, "a "), (R, "b")] if cut else [(R, "r"), (C, "a <think>b")]
+    assert (
+        fold_spans(rewrite(raw)) == [(R, "r"), (C, "a "), (R, "b")] if cut else [(R, "r"), (C, "a <think>b")]
+    )
 
 
 @pytest.mark.parametrize(
@@ -315,9 +394,6 @@ def test_text_behind_the_finish_is_not_split() -> None:
 
 
 def test_done_is_remembered() -> None:
-    from proxy import sse
-    from proxy.response import Rewriter
-
     rewriter = Rewriter(Rule())
     rewriter.feed(sse.Event(b": [DONE]\n\n", None))
     assert not rewriter.done
@@ -335,13 +411,31 @@ def test_nothing_waits_but_what_may_be_a_marker() -> None:
     steps = feed(b"".join(raw), Rule(), ends)
     heard = [[delta for made in step for delta in deltas(made.raw)] for step in steps]
     assert heard == [
-        [], [{R: "a"}], [{R: " b"}], [{R: "\n"}], [{R: "c "}], [{R: "<d"}], [], [], [{C: "e"}], [{C: " f"}],
-        [{C: "\n"}], [{C: "g <d"}], [{C: "iv>"}], [], [], [],
-    ]  # fmt: skip
+        [],
+        [{R: "a"}],
+        [{R: " b"}],
+        [{R: "\n"}],
+        [{R: "c "}],
+        [{R: "<d"}],
+        [],
+        [],
+        [{C: "e"}],
+        [{C: " f"}],
+        [{C: "\n"}],
+        [{C: "g <d"}],
+        [{C: "iv>"}],
+        [],
+        [],
+        [],
+    ]
 
 
 def test_rules_reach_the_splitter() -> None:
     assert talk({C: "r"}, {C: "</think>x"}, rule=Rule(start=Start.IMPLICIT)) == [{R: "r"}, {C: "x"}]
-    assert talk({C: "a"}, {C: " <think>b</think>"}, rule=Rule(start=Start.ANYWHERE)) == [{C: "a"}, {C: " "}, {R: "b"}]
+    assert talk({C: "a"}, {C: " <think>b</think>"}, rule=Rule(start=Start.ANYWHERE)) == [
+        {C: "a"},
+        {C: " "},
+        {R: "b"},
+    ]
     kept = Rule(unterminated=Unterminated.CONTENT)
     assert talk({C: "<think>"}, {C: "r"}, rule=kept) == [{C: "<think>r"}]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from proxy.response import Rewriter
 from proxy.rules import ReasoningField, Rule, Start, Unterminated, Whitespace
 from tests.wire.streams import rewrite_whole
@@ -14,10 +15,16 @@ IMPLICIT = Rule(start=Start.IMPLICIT)
 
 
 def answer(message: Any, finish: str | None = "stop", **fields: Any) -> dict[str, Any]:
-    return {"id": "a", "choices": [{"index": 0, "message": message, "finish_reason": finish, **fields}], "usage": {"n": 1}}
+    return {
+        "id": "a",
+        "choices": [{"index": 0, "message": message, "finish_reason": finish, **fields}],
+        "usage": {"n": 1},
+    }
 
 
-def message(given: dict[str, Any], finish: str | None = "stop", rule: Rule | None = None, **fields: Any) -> dict[str, Any]:
+def message(
+    given: dict[str, Any], finish: str | None = "stop", rule: Rule | None = None, **fields: Any
+) -> dict[str, Any]:
     made = rewrite_whole(answer(given, finish, **fields), rule)
     assert made == answer(made["choices"][0]["message"], finish, **fields)
     found: dict[str, Any] = made["choices"][0]["message"]
@@ -36,10 +43,12 @@ MESSAGES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("a held opener", {C: "<think>r</think>a <think>b"}, {C: "a <think>b", R: "r"}),
     ("empty", {C: ""}, {C: ""}),
     ("a number", {C: 5}, {C: 5}),
-]  # fmt: skip
+]
 
 
-@pytest.mark.parametrize(("given", "expected"), [case[1:] for case in MESSAGES], ids=[case[0] for case in MESSAGES])
+@pytest.mark.parametrize(
+    ("given", "expected"), [case[1:] for case in MESSAGES], ids=[case[0] for case in MESSAGES]
+)
 def test_messages(given: dict[str, Any], expected: dict[str, Any]) -> None:
     made = message(given)
     assert made == expected
@@ -49,9 +58,13 @@ def test_messages(given: dict[str, Any], expected: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("finish", "fields", "cut"),
     [
-        ("stop", {}, False), ("length", {}, True), (None, {}, False), ("", {}, False), ("stop", {"stop_reason": "END"}, True),
+        ("stop", {}, False),
+        ("length", {}, True),
+        (None, {}, False),
+        ("", {}, False),
+        ("stop", {"stop_reason": "END"}, True),
     ],
-)  # fmt: skip
+)
 def test_cut_off(finish: str | None, fields: dict[str, Any], cut: bool) -> None:
     made = message({C: "<think>r</think>a <think>b"}, finish, **fields)
     assert made == ({C: "a ", R: "rb"} if cut else {C: "a <think>b", R: "r"})
@@ -75,7 +88,12 @@ def test_each_choice_by_itself() -> None:
     texts = ["<think>a</think>b", "plain", "<think>c"]
     choices = [{"message": {C: text}, "index": index} for index, text in zip([2, 0, 0], texts, strict=True)]
     made = rewrite_whole({"choices": [*choices, {"message": {C: "<think>d"}}]})
-    assert [choice["message"] for choice in made["choices"]] == [{C: "b", R: "a"}, {C: "plain"}, {C: "", R: "c"}, {C: "", R: "d"}]
+    assert [choice["message"] for choice in made["choices"]] == [
+        {C: "b", R: "a"},
+        {C: "plain"},
+        {C: "", R: "c"},
+        {C: "", R: "d"},
+    ]
 
 
 # Arrays of parts
@@ -107,7 +125,14 @@ def test_parts_that_stay(parts: list[Any]) -> None:
 
 
 def test_each_part_by_itself() -> None:
-    parts = [text("<think>a</think>b"), IMAGE, text("<think>c"), text("</think>d"), text(TAGGED, signature="s"), text("<think>e</think>")]
+    parts = [
+        text("<think>a</think>b"),
+        IMAGE,
+        text("<think>c"),
+        text("</think>d"),
+        text(TAGGED, signature="s"),
+        text("<think>e</think>"),
+    ]
     assert message({"role": "a", C: parts, "z": 1}) == {
         "role": "a",
         C: [text("b"), IMAGE, text(""), text("</think>d"), text(TAGGED, signature="s"), text("")],
@@ -117,7 +142,7 @@ def test_each_part_by_itself() -> None:
 
 
 def test_empty_annotations_annotate_nothing() -> None:
-    part = {"type": "output_text", "text": TAGGED, "annotations": [], "logprobs": None}
+    part: dict[str, Any] = {"type": "output_text", "text": TAGGED, "annotations": [], "logprobs": None}
     assert message({C: [part]}) == {C: [part | {"text": "x"}], R: "r"}
 
 
@@ -125,7 +150,10 @@ def test_the_end_of_the_answer_is_the_end_of_its_last_part() -> None:
     held = "<think>r</think>a <think>b"
     assert message({C: [text(held), text(held)]}, "length") == {C: [text("a <think>b"), text("a ")], R: "rrb"}
     assert message({C: [text(held), IMAGE]}, "length") == {C: [text("a <think>b"), IMAGE], R: "r"}
-    assert message({C: [text("<think>r</think>"), text(" x\n ")], "tool_calls": [1]})[C] == [text(""), text(" x\n ")]
+    assert message({C: [text("<think>r</think>"), text(" x\n ")], "tool_calls": [1]})[C] == [
+        text(""),
+        text(" x\n "),
+    ]
 
 
 def test_the_prompt_opens_the_first_text_part_only() -> None:
@@ -134,14 +162,19 @@ def test_the_prompt_opens_the_first_text_part_only() -> None:
         R: "rr",
     }
     anywhere = Rule(start=Start.ANYWHERE)
-    assert message({C: [text("a"), text("b <think>c</think>d")]}, rule=anywhere) == {C: [text("a"), text("b d")], R: "c"}
+    assert message({C: [text("a"), text("b <think>c</think>d")]}, rule=anywhere) == {
+        C: [text("a"), text("b d")],
+        R: "c",
+    }
 
 
 @pytest.mark.parametrize("finish", ["stop", "length"])
 @pytest.mark.parametrize(
     "rule", [Rule(), IMPLICIT, Rule(whitespace=Whitespace.EXACT), Rule(unterminated=Unterminated.CONTENT)]
 )
-@pytest.mark.parametrize("said", [TAGGED, " <think>r</think>\n\n x", "<think>r", "<think>r</think>a <think>b", "x", "\n", ""])
+@pytest.mark.parametrize(
+    "said", [TAGGED, " <think>r</think>\n\n x", "<think>r", "<think>r</think>a <think>b", "x", "\n", ""]
+)
 def test_one_part_is_as_a_string(said: str, rule: Rule, finish: str) -> None:
     as_string, as_part = message({C: said}, finish, rule), message({C: [text(said)]}, finish, rule)
     assert as_part == as_string | {C: [text(as_string[C])]}
@@ -150,11 +183,25 @@ def test_one_part_is_as_a_string(said: str, rule: Rule, finish: str) -> None:
 @pytest.mark.parametrize(
     "document",
     [
-        {}, {"choices": None}, {"choices": {}}, {"choices": "x"}, {"choices": []}, {"choices": [None, 1, "x", [], {}]},
-        {"choices": [{"message": None}, {"message": 3}, {"message": []}, {"message": {}}, {"message": {C: True}}]},
-        {"choices": [{"delta": {C: TAGGED}}], "error": {"message": "m"}}, {"error": "m"},
+        {},
+        {"choices": None},
+        {"choices": {}},
+        {"choices": "x"},
+        {"choices": []},
+        {"choices": [None, 1, "x", [], {}]},
+        {
+            "choices": [
+                {"message": None},
+                {"message": 3},
+                {"message": []},
+                {"message": {}},
+                {"message": {C: True}},
+            ]
+        },
+        {"choices": [{"delta": {C: TAGGED}}], "error": {"message": "m"}},
+        {"error": "m"},
     ],
-)  # fmt: skip
+)
 def test_odd_answers_stay(document: dict[str, Any]) -> None:
     assert rewrite_whole(document) == document
 

@@ -1,0 +1,108 @@
+"""The shortcut for runs of events gives the very bytes of the full way."""
+
+from __future__ import annotations
+
+import json
+import random
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.rules import TAG_SETS, ReasoningField, Rule, Start, Unterminated, Whitespace
+from proxy.stream import Stream
+from tests.wire.streams import DONE, MAX_EVENT_BYTES, choice, chunk, event, rewrite
+from tests.wire.test_properties import rules, streams
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TOKENS = [
+    *("<think>", "</think>", "<", "</", "think>", "a", " b", "\n", "\n\n", "`", "```", "~~~", " ", '"', "\\"),
+    *("é", "😀", "\u2028", "\x7f", "\u0000", '"},"x', "word " * 9, "", "<answer>", "</answer>", "\t", "\r\n"),
+]
+TAILS = (
+    {},
+    {},
+    {"token_ids": None},
+    {"logprobs": {"content": []}},
+    {"matched_stop": None},
+    {"token_ids": [1]},
+)
+
+
+def run(raw: bytes, rule: Rule, places: Sequence[int] = ()) -> bytes:
+    stream = Stream(rule, hides_prompt=False, max_event_bytes=MAX_EVENT_BYTES)
+    made = [stream.feed(raw[start:end]) for start, end in pairwise([0, *sorted(places), len(raw)])]
+    return b"".join([*made, stream.finish()])
+
+
+def make_stream(seed: random.Random) -> bytes:
+    """Long runs, now and then broken by what servers put between."""
+    parts = []
+    tail = seed.choice(TAILS)
+    nulls = {"reasoning_content": None} if seed.random() < 0.3 else {}
+    count = seed.choice([1, 1, 2])
+    ensure_ascii = seed.random() < 0.2
+    for index in range(count):
+        parts.append(event(chunk(choice({"role": "assistant", "content": ""}, index))))
+    for _ in range(seed.randint(1, 60)):
+        if seed.random() < 0.03:
+            parts.append(b": ping\n\n")
+        if seed.random() < 0.03:
+            tail = seed.choice(TAILS)
+        if seed.random() < 0.02:
+            parts.append(event(chunk(choice({"tool_calls": [{"index": 0}]}, 0))))
+        text = {"content": "".join(seed.choices(TOKENS, k=seed.randint(0, 3)))}
+        made = chunk(choice({**nulls, **text}, seed.randrange(count), **tail))
+        spaced = (", ", ": ") if seed.random() < 0.02 else (",", ":")
+        parts.append(
+            b"data: " + json.dumps(made, ensure_ascii=ensure_ascii, separators=spaced).encode() + b"\n\n"
+        )
+    finish = seed.choice(["stop", "length", None])
+    parts += [event(chunk(choice({"content": ""}, index, finish))) for index in range(count)]
+    return b"".join([*parts, DONE])
+
+
+def make_rule(seed: random.Random) -> Rule:
+    return Rule(
+        start=seed.choice([Start.LEADING, Start.IMPLICIT, Start.ANYWHERE]),
+        tags=TAG_SETS[seed.choice(["think", "think", "hunyuan"])],
+        interleaved=seed.random() < 0.7,
+        code_aware=seed.random() < 0.7,
+        whitespace=seed.choice(list(Whitespace)),
+        unterminated=seed.choice([Unterminated.REASONING, Unterminated.REASONING, Unterminated.CONTENT]),
+        reasoning_field=seed.choice(list(ReasoningField)),
+    )
+
+
+@pytest.mark.parametrize("number", range(300))
+def test_random_runs(number: int) -> None:
+    seed = random.Random(number)
+    raw, rule = make_stream(seed), make_rule(seed)
+    expected = rewrite(raw, rule)
+    assert run(raw, rule) == expected
+    ends = [at + 2 for at in range(len(raw)) if raw.startswith(b"\n\n", at)]
+    assert run(raw, rule, ends) == expected
+    assert run(raw, rule, sorted(seed.sample(ends, len(ends) // 3))) == expected
+    assert run(raw, rule, sorted(seed.choices(range(len(raw)), k=9))) == expected
+
+
+@given(streams(), rules, st.lists(st.integers(0, 1 << 16), max_size=6))
+def test_any_stream(raw: bytes, rule: Rule, places: list[int]) -> None:
+    assert run(raw, rule, [place % (len(raw) + 1) for place in places]) == rewrite(raw, rule)
+
+
+def test_most_of_a_stream_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["<think>", *(" word",) * 500, "</think>", *(" word",) * 500]
+    raw = b"".join(event(chunk(choice({"content": text}))) for text in texts) + DONE
+    parsed = []
+    read_chunk = __import__("proxy.chat", fromlist=["read_chunk"]).read_chunk
+    monkeypatch.setattr("proxy.chat.read_chunk", lambda data: parsed.append(data) or read_chunk(data))
+    ends = [at + 2 for at in range(len(raw)) if raw.startswith(b"\n\n", at)]
+    made = run(raw, Rule(), ends)
+    assert len(parsed) < 20
+    monkeypatch.undo()
+    assert made == rewrite(raw)
