@@ -61,8 +61,8 @@ class Client:
         if headers.find(self.headers, b"upgrade") and headers.is_delimited(self.headers):
             # llhttp ends the message with its head here, and would read the body as the next request.
             raise UpgradeError(
-                "The request offers to switch to another protocol (its Upgrade header), which the proxy does not: "
-                "make the client speak HTTP/1.1."
+                "The request offers to switch to another protocol (its Upgrade header), "
+                "which the proxy does not: make the client speak HTTP/1.1."
             )
         length = int(headers.find(self.headers, b"content-length") or 0)
         too_large = BodySizeError(

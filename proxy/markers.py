@@ -8,7 +8,7 @@ decides. Every alternative has a bounded length, so a search is linear.
 from __future__ import annotations
 
 import re
-from enum import IntFlag
+from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -18,8 +18,8 @@ from proxy.rules import MAX_PADDING, TagSet
 _PADDING = f"[ \\t]{{0,{MAX_PADDING}}}"
 
 
-class Kind(IntFlag):
-    """What a marker does."""
+class Kind(IntEnum):
+    """What a marker does. Kinds that count are a sum of these."""
 
     PARTIAL = 0
     """The beginning of a marker, at the end of the text."""
@@ -107,7 +107,7 @@ _KINDS = {kind.name: kind for kind in Kind}
 def _found(match: re.Match[str] | None) -> Found | None:
     if match is None:
         return None
-    return Found(_KINDS.get(match.lastgroup, Kind.PARTIAL), match.start(), match.end())
+    return Found(_KINDS.get(match.lastgroup or "", Kind.PARTIAL), match.start(), match.end())
 
 
 def _letters(marker: str, *, loose: bool) -> list[str]:

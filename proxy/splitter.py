@@ -86,7 +86,8 @@ class Splitter:
         self._opens = rule.start is Start.ANYWHERE  # an opener in content can count
         self._after_closer = False  # a closer that counted stands directly before _at
         self._orphans = 0  # closers that still belong to nested openers
-        self._wraps = Kind.WRAP | Kind.UNWRAP if rule.tags.special and rule.tags.wrappers else Kind.PARTIAL
+        special = rule.tags.special and rule.tags.wrappers
+        self._wraps: int = Kind.WRAP | Kind.UNWRAP if special else 0
         self._wrapped = False  # the answer's wrapper has begun
         self._skip = ""  # the line break to leave out behind it
         self._marker = ""  # the opener of the block being read
@@ -190,7 +191,7 @@ class Splitter:
                     self._release_lead()
                 return False
             tags = self._rule.tags
-            kinds = Kind.OPEN | self._wraps | (Kind.CLOSE if tags.stray_closer else Kind.PARTIAL)
+            kinds = Kind.OPEN | self._wraps | (Kind.CLOSE if tags.stray_closer else 0)
             marker = self._markers.match(kinds, self._text, self._at)
             if marker and marker.kind is Kind.OPEN:
                 self._enter(self._consume(marker.end))
@@ -254,7 +255,7 @@ class Splitter:
         self._write(self._consume(marker.start))
         if self._lines.in_code():
             # A special token can't be quoted; everything else in code is literal.
-            unwraps = self._wraps & Kind.UNWRAP if self._rule.tags.special else Kind.PARTIAL
+            unwraps = self._wraps & Kind.UNWRAP if self._rule.tags.special else 0
             found = self._markers.match(unwraps, self._text, marker.start)
             if found is None:
                 self._write(self._consume(marker.start + 1))
@@ -275,9 +276,12 @@ class Splitter:
 
     def _counting(self) -> int:
         """The kinds of marker that count in content, at this point."""
-        closes = self._orphans or self._hold
-        wraps = self._wraps & ~Kind.WRAP if self._visible else self._wraps
-        return (Kind.OPEN if self._opens else 0) | (Kind.CLOSE if closes else 0) | wraps
+        kinds: int = Kind.OPEN if self._opens else 0
+        if self._orphans or self._hold:
+            kinds |= Kind.CLOSE
+        if self._wraps:
+            kinds |= self._wraps & Kind.UNWRAP if self._visible else self._wraps
+        return kinds
 
     def _read_pass(self, _final: bool) -> bool:
         self._release(self._consume(len(self._text)))
@@ -329,7 +333,7 @@ class Splitter:
             self._wraps, self._wrapped = Kind.UNWRAP, True
             self._skip = "" if special else "\r\n"
         elif not special:
-            self._wraps = Kind.PARTIAL
+            self._wraps = 0
 
     def _skip_break(self) -> bool:
         """Leave out the line break behind a wrapper; False while it is not there yet."""

@@ -27,13 +27,14 @@ MAX_RUNS = 8
 
 _KEY = b'"content":"'
 _NOT_PLAIN = re.compile(rb'["\\\x00-\x1f]')
-_STRING = re.compile(rb'(?:[^"\\\x00-\x1f]|\\.)*')
+_WRITTEN_OTHERWISE = re.compile(rb"\\[u/]")  # escapes that orjson does not write
+_INSIDE = re.compile(rb'(?:[^"\\\x00-\x1f]|\\["\\/bfnrtu])*')
 
 
 class Run:
     """Events that differ only in their text: the bytes before and behind it, as they came and rewritten."""
 
-    __slots__ = ("_joint", "_origin", "_prefix", "_suffix", "_thought", "_turn")
+    __slots__ = ("_joint", "_origin", "_prefix", "_suffix", "_thought", "_turn", "around")
 
     def __init__(
         self,
@@ -43,6 +44,8 @@ class Run:
         origin: tuple[Any, Any],
     ) -> None:
         """Take the bytes around a text, and those around it as reasoning (None: reasoning is left out)."""
+        self.around = around
+        """What stands before and behind the text, as it came."""
         self._prefix, self._suffix = around
         self._joint = self._suffix + self._prefix
         self._thought = thought
@@ -77,13 +80,10 @@ class Run:
         if not block.startswith(self._prefix) or not block.endswith(self._suffix):
             return None
         parts = block[len(self._prefix) : -len(self._suffix)].split(self._joint)
-        joined = b"".join(parts) if len(parts) > 1 else parts[0]
-        if not all(parts) or len(block) < len(self._joint) or _NOT_PLAIN.search(joined):
+        if not all(parts) or len(block) < len(self._joint):
             return None
-        try:
-            # Each part by itself: a character cut in two would make two events that are no JSON.
-            text = joined.decode("ascii") if joined.isascii() else "".join([part.decode() for part in parts])
-        except UnicodeDecodeError:
+        text = _read_texts(parts)
+        if text is None:
             return None
         channel = self._skim(text)
         if channel is None:
@@ -115,6 +115,19 @@ class Run:
 
     def _skim(self, text: str) -> Channel | None:
         return self._turn.skim(text, *self._origin)
+
+
+def _read_texts(parts: list[bytes]) -> str | None:
+    """Return the text in the insides of JSON strings; None where one is no such thing, or written unusually."""
+    joined = b"".join(parts)
+    if joined.isascii() and not _NOT_PLAIN.search(joined):
+        return joined.decode("ascii")
+    if _WRITTEN_OTHERWISE.search(joined) or not all(map(_INSIDE.fullmatch, parts)):
+        return None
+    try:
+        return "".join(orjson.loads(b'["%b"]' % b'","'.join(parts)))
+    except orjson.JSONDecodeError:
+        return None
 
 
 class Stream:
@@ -194,8 +207,10 @@ class Stream:
         if raw.count(_KEY) != 1 or not raw.endswith(b"\n\n"):
             return
         start = raw.index(_KEY) + len(_KEY)
-        text = _STRING.match(raw, start)
+        text = _INSIDE.match(raw, start)
         around = raw[:start], raw[text.end() if text else start :]
+        if any(run.around == around for run in self._runs):
+            return
         tried = self._seen.pop(around, None)
         if tried is None:
             self._seen[around] = False

@@ -116,7 +116,9 @@ def fold(raw: bytes) -> JSON:
                 piece, choices.setdefault(index, {"index": index, "message": {"content": ""}, "rest": []})
             )
     # A surrogate pair that came in two deltas is one character to a client.
-    whole: JSON = json.loads(json.dumps({"choices": [choices[index] for index in sorted(choices)], "rest": rest}))
+    whole: JSON = json.loads(
+        json.dumps({"choices": [choices[index] for index in sorted(choices)], "rest": rest})
+    )
     return whole
 
 
