@@ -118,7 +118,7 @@ class Run:
 
 
 def _read_texts(parts: list[bytes]) -> str | None:
-    """Return the text in the insides of JSON strings; None where one is no such thing, or written unusually."""
+    """Return the text in the insides of JSON strings; None where one is no such thing."""
     joined = b"".join(parts)
     if joined.isascii() and not _NOT_PLAIN.search(joined):
         return joined.decode("ascii")

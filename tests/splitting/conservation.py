@@ -1,8 +1,8 @@
 """Whether an output can be made from an input by taking markers out: a look that knows no rule of when.
 
-It is weaker than the oracle and independent of it. It accepts every way of choosing which markers count, and asks
-only that what is missing from the output is markers, and white space where white space may go. It guesses: all
-readings that are possible so far are followed side by side, character by character.
+It is weaker than the oracle and independent of it. It accepts every way of choosing which markers count, and
+asks only that what is missing from the output is markers, and white space where white space may go. It
+guesses: all readings that are possible so far are followed side by side, character by character.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tests.splitting.oracle import Pieces, merge
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def chunks(text: str, cuts: Cuts) -> Iterator[str]:
     """The text, cut at these places; equal places give empty chunks."""
     places = [0, *sorted(cuts), len(text)]
-    for start, end in zip(places, places[1:], strict=False):
+    for start, end in pairwise(places):
         yield text[start:end]
 
 
@@ -27,7 +28,7 @@ def cuts_of(parts: Sequence[str], seed: random.Random, *, every_two_cut: int) ->
     longest = max(len(part) for part in parts)
     yield [[] for _ in parts]
     yield [list(range(len(part))) for part in parts]
-    places = range(longest + 1)
+    places = list(range(longest + 1))
     if longest > every_two_cut:
         places = sorted(seed.sample(places, 4))
     for first in places:

@@ -3,12 +3,12 @@
 It was written from the specification alone, apart from the machine, so that the two can be compared. It looks
 ahead as far as it likes, reads the same text again and again, and knows no chunks. Three passes:
 
-1. `_Reader` decides which markers count. It turns the text into a list of items: prose, blocks, dropped orphans.
+1. `_Reader` decides which markers count. It turns the text into a list of items: prose and blocks.
 2. `_in_code` and `_at_line_start` answer it about Markdown, each time from the whole content read so far.
 3. `_render` sends the items to the two channels and applies the white space policy.
 
-It knows the tag set `think` only. A turn that `tool_calls` deltas interrupt is a list of parts: text between two
-interrupts. Nothing is held over an interrupt, so a marker never spans two parts.
+It knows the tag set `think` only. A turn that `tool_calls` deltas interrupt is a list of parts: the texts
+between two interrupts. Nothing is held over an interrupt, so a marker never spans two parts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SPACE_LIMIT = 4096
-"""Code points of white space that are held before an opener, at a block's head, on a line before the answer."""
+"""Code points of white space held before an opener, at a block's head, on a line before the answer."""
 
 HOLD_LIMIT = 8192
 """Code points from the first of a mid-line opener to the last of its closer."""
@@ -66,7 +66,7 @@ def is_white(text: str) -> bool:
     return all(character.isspace() or character in "\ufeff\u200b" for character in text)
 
 
-# ---------------------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------
 # Pass 1: which markers count
 
 
@@ -235,7 +235,7 @@ def _without_leading_space(text: str) -> str:
     return ""
 
 
-# ---------------------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------
 # Pass 2: lines and code of the content channel
 
 _Line = list[str]
@@ -263,7 +263,7 @@ def _at_line_start(content: list[str]) -> bool:
 
 
 def _in_code(content: list[str]) -> bool:
-    """Whether the end of this content is inside Markdown code. The marker that asks ends a run of backticks."""
+    """Whether the end of this content is inside code. The marker that asks ends a run of backticks."""
     fence = ""  # the run that opened the fence
     inline = 0  # the length of the run that opened inline code
     lines = _lines(content)
@@ -314,7 +314,7 @@ def _after_runs(line: _Line, inline: int) -> int:
     return inline
 
 
-# ---------------------------------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------
 # Pass 3: the two channels
 
 
@@ -350,7 +350,7 @@ def _render(items: list[_Prose | _Block | _PartEnd], rule: Rule) -> list[Pieces]
 
 
 def _tidy(indentation: str, text: str) -> tuple[str, str]:
-    """Take blank lines off the front of `text`; returns what is shown and, if that is nothing, the indentation."""
+    """Take blank lines off the front; returns what is shown and, if that is nothing, the indentation."""
     for position, character in enumerate(text):
         if character in "\r\n":
             indentation = ""

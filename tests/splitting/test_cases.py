@@ -12,7 +12,7 @@ from tests.splitting import oracle
 from tests.splitting.cases import CASES, Case
 from tests.splitting.feeding import cuts_of, run
 
-EVERY_TWO_CUT = 80
+EVERY_TWO_CUT = 40
 """Texts up to this length are cut at every pair of places; longer ones at a sample."""
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from proxy.rules import Rule
 from proxy.splitter import Channel, Splitter
 from tests.splitting import oracle
 from tests.splitting.cases import (
@@ -26,6 +26,9 @@ from tests.splitting.cases import (
     T,
 )
 from tests.splitting.texts import answers, limited_to, rules
+
+if TYPE_CHECKING:
+    from proxy.rules import Rule
 
 ROWS: list[tuple[str, Rule, str, list[Piece]]] = [
     ("less-than", DEFAULT, T + "a <", [R("r"), C("a ")]),
@@ -61,7 +64,12 @@ ROWS: list[tuple[str, Rule, str, list[Piece]]] = [
     ("partial nested opener", DEFAULT, "<think>r<th", [R("r<th")]),
     ("orphan that does not count", DEFAULT, T + "a</", [R("r"), C("a</")]),
     ("orphan that counts", DEFAULT, "<think>r<think></think>a</think", [R("r<think>"), C("a")]),
-    ("orphan that counts, with one block only", SINGLE, "<think>r<think></think>a</", [R("r<think>"), C("a")]),
+    (
+        "orphan that counts, with one block only",
+        SINGLE,
+        "<think>r<think></think>a</",
+        [R("r<think>"), C("a")],
+    ),
     ("orphan in code", DEFAULT, "<think>r<think></think>`</", [R("r<think>"), C("`</")]),
     ("opener with one block only", SINGLE, T + "a\n<think>", [R("r"), C("a\n<think>")]),
     ("content", DEFAULT, T + "a\n", [R("r"), C("a\n")]),
@@ -87,8 +95,12 @@ ROWS: list[tuple[str, Rule, str, list[Piece]]] = [
     ("mid-line, a real opener", DEFAULT, T + "a <think>s\n<think>t", [R("r"), C("a <think>s\n"), R("t")]),
     ("mid-line, limit kept", DEFAULT, T + "a <think>" + "s" * 8184, [R("r"), C("a ")]),
     ("mid-line, limit passed", DEFAULT, T + "a <think>" + "s" * 8186, [R("r"), C("a <think>" + "s" * 8186)]),
-    ("mid-line, the next candidate", DEFAULT, T + "a <think>" + "s" * 8100 + "<think>" + "t" * 100,
-     [R("r"), C("a <think>" + "s" * 8100)]),
+    (
+        "mid-line, the next candidate",
+        DEFAULT,
+        T + "a <think>" + "s" * 8100 + "<think>" + "t" * 100,
+        [R("r"), C("a <think>" + "s" * 8100)],
+    ),
     ("mid-line in code", DEFAULT, T + "a `<think>s", [R("r"), C("a `<think>s")]),
     ("given back", GIVE_BACK, "<think>rrr", []),
     ("given back, closed", GIVE_BACK, "<think>rrr</think>", [R("rrr")]),
@@ -107,7 +119,7 @@ ROWS: list[tuple[str, Rule, str, list[Piece]]] = [
     ("anywhere, leading white space", ANYWHERE, " \n", []),
     ("anywhere, white space later", ANYWHERE, "a \n", [C("a \n")]),
     ("anywhere, white space behind the limit", ANYWHERE, " " * 5000, [C(" " * 5000)]),
-]  # fmt: skip
+]
 
 
 def so_far(text: str, rule: Rule, *, by_character: bool) -> oracle.Pieces:
@@ -127,14 +139,31 @@ def test_what_is_out_so_far(rule: Rule, text: str, expected: list[Piece], by_cha
 WORDS = ("think", "thinking", "reasoning", "thought")
 COMPLETE = [f"<{word}>" for word in WORDS] + [f"</{word}>" for word in WORDS]
 ENDINGS = [
-    "", "x", "\n", "\nx", " x", " " * 9 + "x", "</think>", "</think>x", "x</think>y", "x</think>\ny", "<think>x</think>y",
-    "\n<think>x</think>y", "`", "`<think>x", "\n\n</think>y", "\n``````\n</think>y", "\n~~~~~~\n</think>y",
-    "\n\n<think>x</think>y", "<think>\nx</think>y", "</think><think>x</think>y",
-]  # fmt: skip
+    "",
+    "x",
+    "\n",
+    "\nx",
+    " x",
+    " " * 9 + "x",
+    "</think>",
+    "</think>x",
+    "x</think>y",
+    "x</think>\ny",
+    "<think>x</think>y",
+    "\n<think>x</think>y",
+    "`",
+    "`<think>x",
+    "\n\n</think>y",
+    "\n``````\n</think>y",
+    "\n~~~~~~\n</think>y",
+    "\n\n<think>x</think>y",
+    "<think>\nx</think>y",
+    "</think><think>x</think>y",
+]
 
 
 def continuations(text: str) -> list[str]:
-    """Ways to go on that decide each question that may be open: the marker begun last, and what it is good for."""
+    """Ways to go on that decide what may be open: the marker begun last, and what it is good for."""
     completions = [""]
     if begun := re.search(r"<[^<]*\Z", text):
         completions += [
@@ -146,7 +175,7 @@ def continuations(text: str) -> list[str]:
     return [completion + ending for completion in completions for ending in ENDINGS]
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(answers, rules, st.integers(1, 6))
 @example(T + "<think ", DEFAULT, 3)
 @example("a\n<think>" + " " * 4, ANYWHERE, 3)

@@ -6,8 +6,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
-import proxy.splitter
 from hypothesis import strategies as st
+
+import proxy.splitter
 from proxy.rules import Rule, Start, Unterminated, Whitespace
 from tests.splitting import oracle
 
@@ -17,11 +18,36 @@ if TYPE_CHECKING:
 OPENERS = ["<think>", "<thinking>", "<THOUGHT>", "<Reasoning >", "<think\t >"]
 CLOSERS = ["</think>", "</thinking>", "</Thought>", "</reasoning\t>"]
 NEAR_MARKERS = [
-    "<", "<<", "</", "<t", "<thi", "<think", "<think ", "</think", "</thin", "</ think>", "< think>", "<thinker>",
-    "<think/>", "<think-tank>", "<thin\u212a>", "</thin\u212a>", "<think\n>", "<thinkin", "<reason>", "think>", "g>",
-    "ing>", "/think>", ">", " >",
-    "<think" + " " * 64 + ">", "<think" + " " * 65 + ">", "</think" + "\t" * 64 + ">", "</think" + "\t" * 65 + ">",
-]  # fmt: skip
+    "<",
+    "<<",
+    "</",
+    "<t",
+    "<thi",
+    "<think",
+    "<think ",
+    "</think",
+    "</thin",
+    "</ think>",
+    "< think>",
+    "<thinker>",
+    "<think/>",
+    "<think-tank>",
+    "<thin\u212a>",
+    "</thin\u212a>",
+    "<think\n>",
+    "<thinkin",
+    "<reason>",
+    "think>",
+    "g>",
+    "ing>",
+    "/think>",
+    ">",
+    " >",
+    "<think" + " " * 64 + ">",
+    "<think" + " " * 65 + ">",
+    "</think" + "\t" * 64 + ">",
+    "</think" + "\t" * 65 + ">",
+]
 MARKDOWN = [
     "`",
     "``",
@@ -98,8 +124,8 @@ rules = st.builds(
 )
 
 limits = st.tuples(st.integers(1, 6), st.integers(80, 120))
-"""Small limits, so that short texts pass them: white space, mid-line hold. The longest marker has 76 code points,
-and no opener may be longer than a hold."""
+"""Small limits, so that short texts pass them: white space, mid-line hold. The longest opener has 75 code
+points, and none may be longer than a hold."""
 
 
 @contextmanager
