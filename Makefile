@@ -10,11 +10,11 @@ LOCKS := requirements/runtime.txt requirements/build.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast lint format types check lock image image-check bench clean
+.PHONY: help run test test-fast test-clients test-upstream lint format types check lock image image-check bench clean
 
 help: ## List the targets
 	@echo 'make TARGET [ARGS="…"] [PYTHON=python3.13] [VENV=.venv]'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.stamp-runtime ## Start the proxy, or the demo as long as no upstream is configured (ARGS="serve --port 9000")
 	@$(PY) -m proxy $(ARGS)
@@ -23,7 +23,12 @@ test: $(VENV)/.stamp-dev ## Run all tests, with branch coverage
 	$(PY) -m pytest --cov --cov-report=term-missing:skip-covered $(ARGS)
 
 test-fast: $(VENV)/.stamp-dev ## Run the tests that are not marked slow, without coverage
-	$(PY) -m pytest -m 'not slow' $(ARGS)
+	$(PY) -m pytest -m 'not slow and not clients and not live' $(ARGS)
+
+test-upstream: $(VENV)/.stamp-dev ## Run the live tests against a model server (UPSTREAM=http://host:port MODEL=name)
+	@test -n '$(UPSTREAM)' -a -n '$(MODEL)' || { \
+	  echo 'make test-upstream UPSTREAM=http://host:port MODEL=name' >&2; exit 2; }
+	UPSTREAM='$(UPSTREAM)' MODEL='$(MODEL)' $(PY) -m pytest -m live tests/live $(ARGS)
 
 lint: $(VENV)/.stamp-dev ## Check style and format
 	$(PY) -m ruff check .
@@ -51,7 +56,7 @@ bench: $(VENV)/.stamp-dev ## Run the benchmarks
 	$(PY) benchmarks/run.py $(ARGS)
 
 clean: ## Remove what the other targets made
-	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-clients tests/clients/node_modules build dist htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find proxy tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.stamp-venv:
@@ -78,3 +83,21 @@ $(VENV)/.stamp-dev: $(VENV)/.stamp-runtime requirements/dev.txt
 build/lock/bin/uv:
 	@$(PYTHON) -m venv build/lock
 	@build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
+
+CLIENTS_VENV ?= .venv-clients
+NODE_MODULES := tests/clients/node_modules/.package-lock.json
+
+# Clients in Python and Node, each from its lock; the Node that runs them comes with them, npm has to be there.
+test-clients: $(VENV)/.stamp-dev $(CLIENTS_VENV)/.stamp $(NODE_MODULES) ## Run real clients against the proxy (needs npm)
+	CLIENTS_VENV=$(CLIENTS_VENV) $(PY) -m pytest -m clients tests/clients $(ARGS)
+
+$(CLIENTS_VENV)/.stamp: requirements/clients.txt
+	@echo 'Installing the locked Python clients into $(CLIENTS_VENV)'
+	@$(PYTHON) -m venv $(CLIENTS_VENV)
+	@$(CLIENTS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/clients.txt
+	@touch $@
+
+$(NODE_MODULES): tests/clients/package.json tests/clients/package-lock.json tests/clients/.npmrc
+	@echo 'Installing the locked Node clients'
+	@cd tests/clients && npm ci
+	@touch $@

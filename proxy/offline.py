@@ -1,7 +1,7 @@
 """Split a recording on disk with the same machine that works on the wire.
 
-A recording is a stream of events (`.sse`), a whole answer (`.json`) or plain text; its own first
-characters tell which. It is how a bug report becomes a test.
+A recording is a stream of events (`.sse`), a whole answer (`.json`) or plain text; what is in it tells
+which. It is how a bug report becomes a test.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ class Piece(NamedTuple):
 
 
 def split(recording: bytes, rule: Rule) -> list[Piece]:
-    """Split a recording; pieces come in the order in which they would be sent, runs joined.
+    """Split a recording; pieces come choice by choice, in the order in which they alternate.
 
     Raises:
-        ValueError: plain text that is not UTF-8.
+        UnicodeDecodeError: plain text that is not UTF-8.
     """
     rule = replace(rule, reasoning_field=ReasoningField.REASONING_CONTENT)
-    if recording.lstrip(b"\xef\xbb\xbf\r\n").startswith(_STREAM_STARTS):
-        return _join(_split_stream(recording, rule))
+    events = _read_stream(recording)
+    if events:
+        return _join(_split_stream(events, rule))
     answer = chat.read_object(recording)
     if answer is not None and isinstance(answer.get("choices"), list):
         return _join(_split_answer(answer, rule))
@@ -47,25 +48,49 @@ def split(recording: bytes, rule: Rule) -> list[Piece]:
 
 def find_model(recording: bytes) -> str | None:
     """Return the model that a recorded stream or answer names, None for plain text."""
-    answer = chat.read_object(recording)
-    if answer is None:
-        events = sse.Decoder(max_event_bytes=len(recording) + 1).feed(recording)
-        answer = next((found for event in events if (found := chat.read_object(event.data))), None)
-    model = answer.get("model") if answer else None
-    return model if isinstance(model, str) else None
+    answers = [chat.read_object(event.data) for event in _read_stream(recording)]
+    named = (answer.get("model") for answer in answers or [chat.read_object(recording)] if answer)
+    return next((model for model in named if isinstance(model, str)), None)
 
 
-def _split_stream(recording: bytes, rule: Rule) -> Iterable[Piece]:
-    decoder, rewriter = sse.Decoder(max_event_bytes=len(recording) + 1), Rewriter(rule)
+def _read_stream(recording: bytes) -> list[sse.Event]:
+    """Return the events of a recorded stream, none when it is something else.
+
+    Plain text may begin like an event (`id: 7`); what a model server sends holds JSON, or says that it ends.
+    """
+    if not recording.lstrip(b"\xef\xbb\xbf\r\n").startswith(_STREAM_STARTS):
+        return []
+    decoder = sse.Decoder(max_event_bytes=len(recording) + 1)
     events = [*decoder.feed(recording), *decoder.finish()]
+    if any(event.data == chat.DONE or chat.read_object(event.data) for event in events):
+        return events
+    return []
+
+
+def _split_stream(events: list[sse.Event], rule: Rule) -> Iterable[Piece]:
+    rewriter = Rewriter(rule)
     made = [made for event in events for made in rewriter.feed(event)] + rewriter.finish()
     for event in made:
         yield from _read_fields(chat.read_object(event.data) or {}, "delta")
 
 
 def _split_answer(answer: dict[str, Any], rule: Rule) -> Iterable[Piece]:
-    Rewriter(rule).rewrite(answer)
-    return _read_fields(answer, "message")
+    """Split a whole answer as a stream of one event, which keeps the order of its spans."""
+    whole = [choice for choice in answer["choices"] if isinstance(choice, dict)]
+    messages = [choice.get("message") for choice in whole]
+    arrays = any(
+        isinstance(message, dict) and isinstance(message.get("content"), list) for message in messages
+    )
+    if arrays or chat.is_deep(answer):
+        # Parts of an array are split one by one, and only on the way that whole answers go.
+        Rewriter(rule).rewrite(answer)
+        return _read_fields(answer, "message")
+    told = [
+        choice | {"delta": choice.get("message"), "finish_reason": choice.get("finish_reason") or "stop"}
+        for choice in whole
+    ]
+    data = chat.write_json(answer | {"choices": told})
+    return _split_stream([sse.encode(data)], rule)
 
 
 def _split_text(text: str, rule: Rule) -> Iterable[Piece]:
@@ -75,16 +100,22 @@ def _split_text(text: str, rule: Rule) -> Iterable[Piece]:
 
 
 def _read_fields(answer: dict[str, Any], part: str) -> Iterable[Piece]:
-    listed = answer.get("choices")
-    for choice in listed if isinstance(listed, list) else ():
-        message = choice.get(part) if isinstance(choice, dict) else None
+    for number, choice in chat.choices(answer):
+        message = choice.get(part)
         if not isinstance(message, dict):
             continue
-        index = choice.get("index")
-        number = index if isinstance(index, int) else 0
         yield Piece(number, Channel.REASONING, chat.reasoning_text(message))
-        if isinstance(message.get("content"), str):
-            yield Piece(number, Channel.CONTENT, message["content"])
+        content = message.get("content")
+        for text in [content] if isinstance(content, str) else _texts(content):
+            yield Piece(number, Channel.CONTENT, text)
+
+
+def _texts(parts: object) -> list[str]:
+    """The texts of a content array."""
+    if not isinstance(parts, list):
+        return []
+    texts = [part.get("text") for part in parts if isinstance(part, dict)]
+    return [text for text in texts if isinstance(text, str)]
 
 
 def _join(pieces: Iterable[Piece]) -> list[Piece]:

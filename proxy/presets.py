@@ -14,7 +14,6 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from proxy.rules import Start
-from proxy.settings import strip_variant
 
 
 class Preset(NamedTuple):
@@ -85,12 +84,10 @@ def find_preset(name: str) -> tuple[str, Preset] | None:
     """Return the glob that a name matches and its preset.
 
     The name is that of an entry, which may be a glob itself: it is compared as it is written, so an
-    entry that names more than one family gets what its own text matches. `vendor/name:variant` is of
-    the family of `vendor/name`.
+    entry that names more than one family gets what its own text matches.
     """
-    names = (name, strip_variant(name) or name)
     for preset in PRESETS:
         for glob in preset.globs:
-            if any(fnmatchcase(each, glob) for each in names):
+            if fnmatchcase(name, glob):
                 return glob, preset
     return None

@@ -7,10 +7,11 @@ of an answer. What the request leaves open, `Start.AUTO` leaves to the prompt it
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from proxy.markers import compile_markers
+from proxy.markers import Kind, compile_markers
 from proxy.rules import Start
 from proxy.splitter import Splitter
 
@@ -23,12 +24,19 @@ PROMPT_TEXT = "prompt_text"
 _OFF_SWITCHES = (
     ("enable_thinking", False),
     ("thinking", False),
+    ("reasoning", False),
     ("thinking_mode", "disabled"),
 )
-"""Arguments of chat templates that switch thinking off: Qwen and GLM, DeepSeek and Kimi, MiniMax-M3."""
+"""Arguments of chat templates that switch thinking off, in order: Qwen's and GLM's, DeepSeek's and Kimi's,
+Command A's, MiniMax-M3's."""
+
+_OFF_EFFORTS = ("none", "no_think")
+"""Efforts that are none; the second is Hunyuan's."""
+
+_PATTERNS = ("regex", "grammar", "guided_regex", "guided_grammar", "ebnf")
+"""Names, in a request or in its `structured_outputs`, of grammars that are written as text."""
 
 _GRAMMARS = (
-    "structured_outputs",
     "guided_json",
     "guided_regex",
     "guided_choice",
@@ -37,21 +45,29 @@ _GRAMMARS = (
     "ebnf",
     "json_schema",
 )
-"""Fields that bind the output to a grammar: vLLM's, its older ones, SGLang's."""
+"""Fields that bind the output to a grammar: those of older vLLM, and SGLang's. In newer vLLM one field,
+`structured_outputs`, holds them all."""
+
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 def decide_start(document: dict[str, Any], rule: Rule) -> Rule:
     """Return the rule with its start settled as far as the request settles it.
 
-    `AUTO` stays where the prompt has to decide.
+    `AUTO` stays where the prompt has to decide: it is the truth about a switch too, since there are
+    templates that know none.
     """
+    inside_prompt = rule.start in (Start.IMPLICIT, Start.AUTO)
+    if _is_bound(document, rule.tags):
+        return replace(rule, start=Start.LEADING) if inside_prompt else rule
     prefilled = _prefilled(document)
     if prefilled is not None:
         # The client began the answer itself: only it knows where.
-        splitter = Splitter(replace(rule, start=Start.LEADING))
+        before = Start.LEADING if inside_prompt else rule.start
+        splitter = Splitter(replace(rule, start=before))
         splitter.feed(prefilled)
-        return replace(rule, start=Start.IMPLICIT if splitter.inside else Start.LEADING)
-    if rule.start in (Start.IMPLICIT, Start.AUTO) and (_is_off(document) or _is_bound(document)):
+        return replace(rule, start=Start.IMPLICIT if splitter.inside else before)
+    if rule.start is Start.IMPLICIT and _is_off(document):
         return replace(rule, start=Start.LEADING)
     return rule
 
@@ -79,8 +95,11 @@ def ask(document: dict[str, Any], rule: Rule) -> dict[str, Any]:
 
 
 def asks_for_prompt(document: dict[str, Any]) -> bool:
-    """Tell whether the client itself wants the prompt's text returned."""
-    return document.get("return_prompt_text") is True
+    """Tell whether the client itself wants the prompt's text returned.
+
+    Servers read 1 and "true" as true; what else there may be is theirs to judge.
+    """
+    return document.get("return_prompt_text") not in (None, False)
 
 
 def _has_composed_markers(tags: TagSet) -> bool:
@@ -109,16 +128,43 @@ def _is_off(document: dict[str, Any]) -> bool:
         return True
     thinking, reasoning = document.get("thinking"), document.get("reasoning")
     return (
-        document.get("reasoning_effort") == "none"
+        document.get("reasoning_effort") in _OFF_EFFORTS
         or (isinstance(thinking, dict) and thinking.get("type") == "disabled")
-        or (isinstance(reasoning, dict) and reasoning.get("effort") == "none")
+        or (isinstance(reasoning, dict) and reasoning.get("effort") in _OFF_EFFORTS)
     )
 
 
-def _is_bound(document: dict[str, Any]) -> bool:
-    """Tell whether a grammar holds from the first token, so that the answer cannot begin with thinking."""
-    response_format = document.get("response_format")
-    if isinstance(response_format, dict) and str(response_format.get("type")).startswith("json"):
+def _is_bound(document: dict[str, Any], tags: TagSet) -> bool:
+    """Tell whether a grammar holds from the first token, so that the answer cannot begin with thinking.
+
+    One that writes a closer itself describes the thinking along with the answer.
+    """
+    format_ = document.get("response_format")
+    if isinstance(format_, dict) and str(format_.get("type")).startswith("json"):
         return True
-    choice = document.get("tool_choice")
-    return choice == "required" or isinstance(choice, dict) or any(document.get(name) for name in _GRAMMARS)
+    if _is_forced(document.get("tool_choice")):
+        return True
+    nested = document.get("structured_outputs")
+    grammars = {name: document.get(name) for name in _GRAMMARS} | (nested if isinstance(nested, dict) else {})
+    given = {name: grammar for name, grammar in grammars.items() if _says_something(grammar)}
+    return bool(given) and not any(_writes_closer(given.get(name), tags) for name in _PATTERNS)
+
+
+def _is_forced(tool_choice: Any) -> bool:
+    """Tell whether the answer has to be a tool call: some tool, or a named one."""
+    if not isinstance(tool_choice, dict):
+        return bool(tool_choice == "required")
+    allowed = tool_choice.get("allowed_tools")
+    return not isinstance(allowed, dict) or allowed.get("mode") == "required"
+
+
+def _says_something(grammar: Any) -> bool:
+    """Tell whether a field says something; an empty JSON schema does."""
+    return grammar not in (None, False, "", [])
+
+
+def _writes_closer(pattern: Any, tags: TagSet) -> bool:
+    if not isinstance(pattern, str):
+        return False
+    found = compile_markers(tags).find(Kind.CLOSE, _ESCAPE.sub(r"\1", pattern), 0)
+    return found is not None and found.kind is Kind.CLOSE

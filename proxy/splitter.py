@@ -15,14 +15,10 @@ Theory of operation. Four states:
 when a reader should go on, False when more text has to come first; what then remains is the
 beginning of a marker, or an opener whose next character decides about it.
 
-Four things can stand between what is read and what goes out:
-
-* `_lead`: white space before the leading block, until it is known whether a block follows (and,
-  with `exact`, until that block ends).
-* `_indent`: before the answer's first visible character, the white space of the current line.
-* `_hold`: mid-line openers in content and the text behind them.
-* `_space` and `_kept`: in a block, the white space at its head until something visible comes, and,
-  with `unterminated: content`, all of its text until it closes.
+What can stand between what is read and what goes out: `_lead`, white space before the leading block,
+until it is known whether a block follows (and, with `exact`, until that block ends); a `Block`'s own
+head, and all of it with `unterminated: content`; in `Content` the indentation before the answer, and
+mid-line openers until they prove to be openers.
 
 Some families wrap the answer in a pair of its own (`_wraps`): its beginning counts before anything
 visible, its end from then on. Both go, and nothing else changes.
@@ -33,8 +29,9 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from proxy.hold import Hold
-from proxy.lines import VISIBLE, Indent, Lines
+from proxy.block import Block
+from proxy.content import Content
+from proxy.lines import VISIBLE
 from proxy.markers import Kind, compile_markers
 from proxy.rules import Rule, Start, Unterminated, Whitespace
 from proxy.spans import Channel, Span, Spans
@@ -78,10 +75,8 @@ class Splitter:
         self._base = 0  # the code points that came before it
         self._sent = 0  # how much behind _at went out already, watched because it may open a nested block
         self._lead = ""
-        self._lines = Lines(code_aware=rule.code_aware)
-        self._indent = Indent(SPACE_LIMIT)
-        self._hold = Hold(HOLD_LIMIT)
-        self._visible = False  # visible content went out
+        self._block = Block("", 0, exact=False, keeps=False)  # the one being read, or the last one
+        self._content = Content(SPACE_LIMIT, HOLD_LIMIT, code_aware=rule.code_aware)
         self._engaged = False  # there was a block
         self._opens = rule.start is Start.ANYWHERE  # an opener in content can count
         self._after_closer = False  # a closer that counted stands directly before _at
@@ -90,11 +85,6 @@ class Splitter:
         self._wraps: int = Kind.WRAP | Kind.UNWRAP if special else 0
         self._wrapped = False  # the answer's wrapper has begun
         self._skip = ""  # the line break to leave out behind it
-        self._marker = ""  # the opener of the block being read
-        self._before = 0  # white space of an implicit block that came before its opener
-        self._head = False  # in a block, before anything visible
-        self._space = ""
-        self._kept: list[str] | None = None
         if rule.start is Start.IMPLICIT:
             self._enter("")
 
@@ -112,7 +102,7 @@ class Splitter:
         """Take the next piece of text; return what is now certain."""
         self._text += text
         self._read(final=False)
-        self._expire(self._base + len(self._text) + 1)
+        self._put(self._content.expire(self._base + len(self._text) + 1))
         return self._spans.take()
 
     def skim(self, text: str) -> Channel | None:
@@ -123,19 +113,17 @@ class Splitter:
         if self._text or self._state is _State.HEAD:
             return None
         if self._state is _State.BLOCK:
-            if self._head or self._kept is not None or self._markers.begins_in(_IN_BLOCK, text):
+            if self._block.at_head or self._block.keeps or self._markers.begins_in(_IN_BLOCK, text):
                 return None
             self._base += len(text)
             return Channel.REASONING
-        if self._indent.open:
+        if self._content.indent.open:
             return None
         if self._state is _State.CONTENT:
-            if self._hold or self._skip or not self._visible:
-                return None
-            if self._markers.begins_in(self._counting(), text):
+            if self._skip or not self._content.is_plain or self._markers.begins_in(self._counting(), text):
                 return None
             self._after_closer = False
-            self._lines.read(text)
+            self._content.lines.read(text)
         self._base += len(text)
         return Channel.CONTENT
 
@@ -150,10 +138,10 @@ class Splitter:
             if ends_block:
                 self._orphans += 1
                 self._close()
-            elif self._kept is not None:
+            elif self._block.keeps:
                 self._end_block()
-        self._release(self._hold.release())
-        self._indent.drop()
+        self._put(self._content.release_hold())
+        self._content.indent.drop()
         self._after_closer = False
         return self._spans.take()
 
@@ -164,11 +152,11 @@ class Splitter:
             cut: the turn did not end by itself: length, a stop string, an error, a broken connection.
         """
         self._read(final=True)
-        if cut and self._hold and self._rule.unterminated is Unterminated.REASONING:
+        if cut and self._content.hold and self._rule.unterminated is Unterminated.REASONING:
             self._enter_held()
         if self._state is _State.BLOCK:
             self._end_block()
-        self._release(self._hold.release())
+        self._put(self._content.release_hold())
         self._state = _State.PASS
         return self._spans.take()
 
@@ -216,7 +204,7 @@ class Splitter:
             return True
         elif self._opens_implicit(marker):
             if marker.kind is Kind.OPEN:
-                self._marker, self._before = self._consume(marker.end), len(self._space)
+                self._block.open(self._consume(marker.end))
                 return True
             if final:
                 self._reason(self._consume(len(self._text)))
@@ -236,10 +224,10 @@ class Splitter:
 
     def _opens_implicit(self, marker: Found) -> bool:
         """Tell whether this may be the opener at the start of an `implicit` block, which is consumed."""
-        if self._rule.start is not Start.IMPLICIT or self._marker or not self._head:
+        if self._rule.start is not Start.IMPLICIT or self._block.marked or not self._block.at_head:
             return False
         self._reason(self._consume(marker.start))
-        return self._head
+        return self._block.at_head
 
     def _read_content(self, final: bool) -> bool:
         if self._skip and not self._skip_break():
@@ -253,7 +241,7 @@ class Splitter:
             self._write(self._consume(len(self._text)))
             return False
         self._write(self._consume(marker.start))
-        if self._lines.in_code():
+        if self._content.lines.in_code():
             # A special token can't be quoted; everything else in code is literal.
             unwraps = self._wraps & Kind.UNWRAP if self._rule.tags.special else 0
             found = self._markers.match(unwraps, self._text, marker.start)
@@ -264,7 +252,7 @@ class Splitter:
         if marker.kind is Kind.OPEN:
             return self._meet_opener(marker, final)
         if marker.kind is Kind.PARTIAL:
-            self._expire(self._base + len(self._text) + 1)
+            self._put(self._content.expire(self._base + len(self._text) + 1))
             if final:
                 self._write(self._consume(len(self._text)))
             return self._counting() != kinds
@@ -277,14 +265,14 @@ class Splitter:
     def _counting(self) -> int:
         """The kinds of marker that count in content, at this point."""
         kinds: int = Kind.OPEN if self._opens else 0
-        if self._orphans or self._hold:
+        if self._orphans or self._content.hold:
             kinds |= Kind.CLOSE
         if self._wraps:
-            kinds |= self._wraps & Kind.UNWRAP if self._visible else self._wraps
+            kinds |= self._wraps & Kind.UNWRAP if self._content.visible else self._wraps
         return kinds
 
     def _read_pass(self, _final: bool) -> bool:
-        self._release(self._consume(len(self._text)))
+        self._put(self._content.release(self._consume(len(self._text))))
         return False
 
     def _consume(self, until: int) -> str:
@@ -302,19 +290,21 @@ class Splitter:
 
     def _meet_opener(self, marker: Found, final: bool) -> bool:
         following = self._text[marker.end : marker.end + 1]
-        if not self._engaged or self._lines.blank or self._after_closer or following in ("\r", "\n"):
-            self._release(self._hold.release())
+        content = self._content
+        if not self._engaged or content.lines.blank or self._after_closer or following in ("\r", "\n"):
+            self._put(content.release_hold())
             self._enter(self._consume(marker.end))
             return True
         if not following and not final:
             return False
-        self._hold.open(self._base + self._at, self._text[marker.start : marker.end], self._lines.copy())
-        self._lines.read(self._consume(marker.end))
+        opener = self._text[marker.start : marker.end]
+        content.hold.open(self._base + self._at, opener, content.lines.copy())
+        content.lines.read(self._consume(marker.end))
         return True
 
     def _meet_closer(self, marker: Found) -> None:
-        self._expire(self._base + marker.end)
-        if self._hold:
+        self._put(self._content.expire(self._base + marker.end))
+        if self._content.hold:
             self._enter_held()
             self._meet_end(marker)
         elif self._orphans:
@@ -325,7 +315,7 @@ class Splitter:
             self._write(self._consume(marker.start + 1))
 
     def _meet_wrapper(self, marker: Found) -> None:
-        self._release(self._hold.release())
+        self._put(self._content.release_hold())
         self._consume(marker.end)
         self._after_closer = False
         special = self._rule.tags.special
@@ -347,94 +337,65 @@ class Splitter:
             self._skip = ""
         return True
 
-    def _enter_held(self) -> None:
-        block = self._hold.close()
-        self._lines = block.lines
-        self._orphans += block.nested
-        self._enter(block.marker)
-        self._reason(block.text)
-
-    def _expire(self, position: int) -> None:
-        """Give up held openers whose closer can no longer be complete in time at this position."""
-        if self._hold:
-            self._release(self._hold.expire(position))
-
-    # Writing
+    # Blocks
 
     def _enter(self, marker: str) -> None:
+        keeps = self._rule.unterminated is Unterminated.CONTENT
+        self._block = Block(marker, SPACE_LIMIT, exact=self._exact, keeps=keeps)
         self._state = _State.BLOCK
         self._engaged = True
         self._opens = self._rule.interleaved
-        self._marker, self._before = marker, 0
-        self._head, self._space = True, ""
-        self._kept = [] if self._rule.unterminated is Unterminated.CONTENT else None
 
-    def _reason(self, text: str) -> None:
-        """Write text of the block; white space at its head waits, unless `exact` keeps it anyway."""
-        if self._head:
-            self._space += text
-            if VISIBLE.search(text) or len(self._space) > SPACE_LIMIT:
-                self._head = False
-            elif not self._exact:
-                return
-            if not self._exact:
-                text, self._space = self._space, ""
-        if not text:
-            return
-        if self._kept is None:
-            self._emit(Channel.REASONING, text)
-        else:
-            self._kept.append(text)
+    def _enter_held(self) -> None:
+        held = self._content.hold.close()
+        self._content.lines = held.lines
+        self._orphans += held.nested
+        self._enter(held.marker)
+        self._reason(held.text)
 
     def _close(self) -> None:
-        if self._kept:
-            self._emit(Channel.REASONING, "".join(self._kept))
+        self._emit(Channel.REASONING, self._block.close())
         self._leave()
-        if not self._visible:
-            self._indent.open = not self._exact
+        if not self._content.visible:
+            self._content.indent.open = not self._exact
             if self._rule.tags.wrappers and not (self._wrapped or self._wraps):
                 self._wraps = Kind.WRAP
 
     def _end_block(self) -> None:
         """End a block that nothing closed."""
-        if self._kept is None:
+        if not self._block.keeps:
             self._leave()
             return
-        text = "".join(self._kept) + ("" if self._exact else self._space)
-        text = self._lead + text[: self._before] + self._marker + text[self._before :]
-        self._state, self._kept, self._lead = _State.PASS, None, ""
-        self._release(text)
+        text, self._lead = self._lead + self._block.give_back(), ""
+        self._state = _State.PASS
+        self._put(self._content.release(text))
 
     def _leave(self) -> None:
-        self._state, self._kept = _State.CONTENT, None
+        self._state = _State.CONTENT
         if self._exact:
             self._release_lead()
         self._lead = ""
+
+    # Writing
+
+    def _reason(self, text: str) -> None:
+        self._emit(Channel.REASONING, self._block.write(text))
 
     def _release_lead(self) -> None:
         self._write(self._lead)
         self._lead = ""
 
     def _write(self, text: str) -> None:
-        """Write content: follow its lines and code, and let it wait behind a held opener."""
-        if not text:
-            return
-        self._after_closer = False
-        self._lines.read(text)
-        if self._hold:
-            self._hold.write(text)
-        else:
-            self._release(text)
-
-    def _release(self, text: str) -> None:
-        if self._indent.open:
-            text = self._indent.feed(text)
         if text:
-            self._visible = self._visible or VISIBLE.search(text) is not None
-            self._emit(Channel.CONTENT, text)
+            self._after_closer = False
+            self._put(self._content.write(text))
+
+    def _put(self, text: str) -> None:
+        self._emit(Channel.CONTENT, text)
 
     def _emit(self, channel: Channel, text: str) -> None:
-        self._spans.add(channel, text, self._base + self._at)
+        if text:
+            self._spans.add(channel, text, self._base + self._at)
 
 
 _READERS: dict[_State, Callable[[Splitter, bool], bool]] = {

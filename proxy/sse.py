@@ -58,14 +58,13 @@ class Decoder:
         self._buffer = bytearray()
         self._scanned = 0
         self._begun = False  # the byte order mark, or its absence, is behind us
-        self._after_cr = False
         self.overflow = False
         """An event was larger than allowed. It is not given out, nor is anything behind it."""
 
     @property
     def at_boundary(self) -> bool:
         """Whether what comes next is the beginning of an event."""
-        return self._begun and not (self._buffer or self._after_cr or self.overflow)
+        return self._begun and not (self._buffer or self.overflow)
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Take the next bytes; return the events that they complete."""
@@ -87,17 +86,13 @@ class Decoder:
                 start = len(_BOM)
         scan = max(start, self._scanned)
         while True:
-            if self._after_cr and start < len(buffer):
-                # The LF of a CRLF whose CR ended the event before: it is no line of its own.
-                scan = max(scan, start + buffer.startswith(b"\n", start))
-                self._after_cr = False
             found = _END.search(buffer, scan)
             end = found.end() if found else len(buffer)
             self.overflow = end - start > self._max_event_bytes
             if not found or self.overflow:
                 break
             events.append(_read(bytes(buffer[start:end])))
-            self._after_cr = buffer[end - 1] == ord("\r")
+            # After a CR the LF of a CRLF may be still to come: the next event then has a blank line in front.
             start = scan = end
         del buffer[: len(buffer) if self.overflow else start]
         self._scanned = max(scan - start, len(buffer) - _TAIL, 0)
@@ -118,7 +113,6 @@ class Decoder:
             chunk.endswith(b"\n\n")
             and self.at_boundary
             and len(chunk) <= self._max_event_bytes
-            and not chunk.endswith(b"\n\n\n")
             and b"\r" not in chunk
         )
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Write the three locks in requirements/ anew. Arguments go to `uv pip compile`: --upgrade moves every pin,
+# Write the locks in requirements/ anew. Arguments go to `uv pip compile`: --upgrade moves every pin,
 # without it pins that still satisfy pyproject.toml stay.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,3 +16,4 @@ compile -o requirements/runtime.txt "$@" pyproject.toml
 # Constrained by the one before: tests run on the very versions that are shipped.
 compile -o requirements/dev.txt -c requirements/runtime.txt "$@" pyproject.toml --group dev
 compile -o requirements/build.txt -c requirements/dev.txt "$@" requirements/build.in
+compile -o requirements/clients.txt -c requirements/dev.txt "$@" requirements/clients.in

@@ -77,10 +77,12 @@ def load(
     try:
         configuration = _merge(layers)
     except ValidationError as error:
-        for details in error.errors(include_url=False, include_input=False):
+        problems += [
+            _explain(details, layers)
+            for details in error.errors(include_url=False, include_input=False)
             # A key that could not be read is already reported; that it is missing too helps nobody.
-            if not (problems and details["type"] == "missing"):
-                problems.append(_explain(details, layers))
+            if not (problems and details["type"] == "missing")
+        ]
         raise ConfigError(problems) from None
     entries = _read_entries(configuration.inline_think_tag_models, layers, problems)
     if problems:
@@ -163,7 +165,8 @@ def _read_rule(section: ModelSection) -> tuple[Rule, dict[str, str]]:
     """Return the rule of an entry, and where each value that is no default came from."""
     values = section.model_dump(include=section.model_fields_set - {"model"})
     sources = dict.fromkeys(values, "set here")
-    if found := find_preset(section.model):
+    # A variant is of its model's family.
+    if found := find_preset(settings.strip_variant(section.model) or section.model):
         glob, preset = found
         for name, value in (("start", preset.start), ("tags", preset.tags)):
             if name not in values:

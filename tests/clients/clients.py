@@ -43,6 +43,8 @@ class Client:
     ways: tuple[str, ...] = ("stream", "whole")
     shows_all: bool = True
     """Whether it shows the reasoning of a stream, and not only the last piece of it."""
+    exact: tuple[str, ...] = ("stream", "whole")
+    """The ways in which the model gets its own bytes back: `history: inline` with `whitespace: exact`."""
 
 
 _AS_RECEIVED = {CONTENT: (CONTENT,), REASONING: (REASONING,), BOTH: (CONTENT, REASONING)}
@@ -58,6 +60,7 @@ CLIENTS = (
         use="helper",
         ways=("stream",),
         shows_all=False,
+        exact=(),
     ),
     Client(
         "AI SDK, `@ai-sdk/openai-compatible`",
@@ -70,6 +73,7 @@ CLIENTS = (
         "langchain-deepseek",
         "langchain_chat.py",
         dict.fromkeys((CONTENT, REASONING, BOTH), NOTHING),
+        exact=(),
     ),
     Client(
         "LangChain, `ThinkingChat` (below)",
@@ -83,6 +87,7 @@ CLIENTS = (
         "pydantic-ai-slim",
         "pydantic_agent.py",
         _AS_RECEIVED | {BOTH: (REASONING,)},
+        exact=("whole",),
     ),
     Client(
         "LiteLLM's SDK, `openai/…`",
@@ -96,6 +101,7 @@ CLIENTS = (
         "pi_agent.py",
         _AS_RECEIVED | {BOTH: (CONTENT,)},
         ways=("stream",),
+        exact=(),
     ),
 )
 

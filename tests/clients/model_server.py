@@ -2,7 +2,8 @@
 
 The thinking stands between tags in `content`; the call is a real one, in `tool_calls`, as vLLM's own
 parser would make it. Events and answers have the fields that the recordings of vLLM have
-(tests/recordings), empty ones included, for a client may stumble over those too.
+(tests/recordings), empty ones included, for a client may stumble over those too; a model whose name
+ends in `-sglang` has SGLang's null in every delta.
 """
 
 from __future__ import annotations
@@ -88,8 +89,10 @@ _USAGE = {"prompt_tokens": 40, "total_tokens": 60, "completion_tokens": 20, "pro
 def _stream(model: str, text: str, function: dict[str, str] | None, *, usage: bool) -> Iterator[str]:
     head = {"id": _ID, "object": "chat.completion.chunk", "created": 1_750_000_000, "model": model}
 
+    empty = {"reasoning_content": None} if model.endswith("-sglang") else {}
+
     def event(delta: dict[str, Any], **more: Any) -> str:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None} | more
+        choice = {"index": 0, "delta": empty | delta, "logprobs": None, "finish_reason": None} | more
         return f"data: {json.dumps(head | {'choices': [choice]})}\n\n"
 
     yield event({"role": "assistant", "content": ""})
@@ -109,7 +112,8 @@ def _stream(model: str, text: str, function: dict[str, str] | None, *, usage: bo
 
 
 def _write_whole(model: str, text: str, function: dict[str, str] | None) -> dict[str, Any]:
-    empty = dict.fromkeys(("refusal", "annotations", "audio", "function_call", "reasoning"))
+    names = ("refusal", "annotations", "audio", "function_call", "reasoning")
+    empty = dict.fromkeys(("reasoning_content",) if model.endswith("-sglang") else names)
     calls = [{"id": _CALL_ID, "type": "function", "function": function}] if function else []
     choice = {
         "index": 0,

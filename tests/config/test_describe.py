@@ -10,7 +10,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from proxy.config import describe, load, render
-from proxy.rules import ReasoningField, Rule, Start, Unterminated, Whitespace
+from proxy.rules import TAG_SETS, History, ReasoningField, Rule, Start, TagSet, Unterminated, Whitespace
 from proxy.settings import Cors, Entry, Listen, Log, LogFormat, LogLevel, Settings, Timeouts
 
 if TYPE_CHECKING:
@@ -70,6 +70,27 @@ log:
     assert yaml.safe_load(text) == describe(settings)
 
 
+def test_a_value_that_is_no_default_says_where_it_came_from() -> None:
+    rule = Rule(start=Start.AUTO, tags=TagSet("custom", ("<a>",), ("</a>", "b")))
+    entry = Entry(
+        "m", rule, "proxy.yaml:1", {"tags": "set here", "start": "preset for m*", "max_retries": "x"}
+    )
+    text = "\n".join(render(Settings(entries=(entry,))))
+    assert (
+        """\
+  - model: "m"
+    start: "auto"  # preset for m*
+    tags:  # set here
+      open: ["<a>"]
+      close: ["</a>", "b"]
+    interleaved: true
+"""
+        in text
+    )
+    assert "    maxRetries: 2  # x\n" in text
+    assert yaml.safe_load(text) == describe(Settings(entries=(entry,)))
+
+
 def printed(text: str) -> bool:
     return "${" not in text and text == text.strip()
 
@@ -77,12 +98,16 @@ def printed(text: str) -> bool:
 seconds = st.floats(0, 1e9)
 rules = st.builds(
     Rule,
-    start=st.sampled_from([Start.LEADING, Start.IMPLICIT, Start.ANYWHERE]),
+    start=st.sampled_from(Start),
+    tags=st.sampled_from(
+        [*TAG_SETS.values(), TagSet("custom", ("<a>", "b: #'\"\n\x85"), ("</a>", "\u25c1 {x}"))]
+    ),
     interleaved=st.booleans(),
     code_aware=st.booleans(),
     whitespace=st.sampled_from(Whitespace),
     unterminated=st.sampled_from(Unterminated),
     reasoning_field=st.sampled_from(ReasoningField),
+    history=st.sampled_from(History),
     max_retries=st.integers(0, 9),
 )
 everything = st.builds(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,17 @@ import pytest
 from proxy.config import ConfigError, load
 from proxy.config.environment import name_variable
 from proxy.config.keys import list_keys
-from proxy.rules import ReasoningField, Rule, Start, ToolCallRecovery, Unterminated, Whitespace
+from proxy.rules import (
+    TAG_SETS,
+    History,
+    ReasoningField,
+    Rule,
+    Start,
+    TagSet,
+    ToolCallRecovery,
+    Unterminated,
+    Whitespace,
+)
 from proxy.settings import Cors, Entry, Listen, Log, LogFormat, LogLevel, Settings, Timeouts
 
 SHIPPED = Path(__file__).parents[2] / "config" / "proxy.yaml"
@@ -64,13 +75,13 @@ inlineThinkTagModels:
   - a/b
   - model: c*
     start: anywhere
-    tags: think
+    tags: hy3
     interleaved: false
     codeAware: no
     whitespace: exact
     unterminated: content
     reasoningField: both
-    history: keep
+    history: inline
     toolCallRecovery: off
     maxRetries: 5
 timeouts: {connectSeconds: 1, firstByteSeconds: 2, idleSeconds: 3.5, answerSeconds: 4, requestSeconds: 0}
@@ -86,18 +97,21 @@ log: {level: debug, format: json}
 """
     rule = Rule(
         start=Start.ANYWHERE,
+        tags=TAG_SETS["hy3"],
         interleaved=False,
         code_aware=False,
         whitespace=Whitespace.EXACT,
         unterminated=Unterminated.CONTENT,
         reasoning_field=ReasoningField.BOTH,
+        history=History.INLINE,
         max_retries=5,
     )
+    sources = {row.name: "set here" for row in fields(Rule)}
     file = tmp_path / "proxy.yaml"
     assert read(tmp_path, text) == Settings(
         listen=Listen("0.0.0.0", 9),
         upstream="https://h",
-        entries=(Entry("a/b", Rule(), f"{file}:5"), Entry("c*", rule, f"{file}:6")),
+        entries=(Entry("a/b", Rule(), f"{file}:5"), Entry("c*", rule, f"{file}:6", sources)),
         timeouts=Timeouts(1, 2, 3.5, 4, 0),
         max_body_bytes=10,
         max_event_bytes=11,
@@ -121,6 +135,50 @@ def test_snake_case_is_the_same(tmp_path: Path) -> None:
     )
     assert camel == snake
     assert camel.max_body_bytes == 5
+
+
+@pytest.mark.parametrize("name", TAG_SETS)
+def test_every_tag_set_by_its_name(tmp_path: Path, name: str) -> None:
+    settings = read(tmp_path, f"inlineThinkTagModels: [{{model: a, tags: {name}}}]")
+    assert settings.entries[0].rule == Rule(tags=TAG_SETS[name])
+
+
+@pytest.mark.parametrize("start", Start)
+@pytest.mark.parametrize("history", History)
+def test_every_start_and_history(tmp_path: Path, start: Start, history: History) -> None:
+    text = f"inlineThinkTagModels: [{{model: a, start: {start}, history: {history}}}]"
+    assert read(tmp_path, text).entries[0].rule == Rule(start=start, history=history)
+
+
+# What is refused about them: test_refusals.py.
+@pytest.mark.parametrize(
+    ("written", "openers", "closers"),
+    [
+        ("{open: [<a>], close: [</a>]}", ("<a>",), ("</a>",)),
+        ("{close: [x, y], open: [b, '[c]']}", ("b", "[c]"), ("x", "y")),
+        ("{open: [◁think▷], close: [◁/think▷]}", ("◁think▷",), ("◁/think▷",)),
+        # The end of another marker is no fault, in either list.
+        ("{open: ['[<a>', <a>], close: ['</a>', 'x</a>']}", ("[<a>", "<a>"), ("</a>", "x</a>")),
+        ("{open: ['|a|'], close: ['/|a|']}", ("|a|",), ("/|a|",)),
+        # Neither is what a marker may not begin with, further on.
+        ('{open: ["a ~`\\n"], close: [b]}', ("a ~`\n",), ("b",)),
+        # Case counts, and so do all the spaces.
+        ("{open: [<T>, <t>, <t >], close: [b]}", ("<T>", "<t>", "<t >"), ("b",)),
+        ("{open: [a, a], close: [b, c, b]}", ("a",), ("b", "c")),
+        ("{open: ['${A}'], close: ['/${A}']}", ("<v>",), ("/<v>",)),
+    ],
+)
+def test_tags_of_ones_own(
+    tmp_path: Path, written: str, openers: tuple[str, ...], closers: tuple[str, ...]
+) -> None:
+    settings = read(tmp_path, f"inlineThinkTagModels: [{{model: m, tags: {written}}}]", {"A": "<v>"})
+    assert settings.entries[0].rule == Rule(tags=TagSet("custom", openers, closers))
+
+
+def test_tags_of_ones_own_in_a_variable(tmp_path: Path) -> None:
+    text = '[{"model": "m", "tags": {"open": ["a"], "close": ["b"]}}]'
+    settings = read(tmp_path, "", {"THINK_PROXY_INLINE_THINK_TAG_MODELS": text})
+    assert settings.entries[0].rule.tags == TagSet("custom", ("a",), ("b",))
 
 
 @pytest.mark.parametrize("word", ["off", "'off'", "false"])
@@ -197,11 +255,12 @@ def test_overrides_that_say_nothing(tmp_path: Path) -> None:
 
 def test_lists_are_replaced_whole(tmp_path: Path) -> None:
     text = "inlineThinkTagModels: [a, b]"
-    variable = {"THINK_PROXY_INLINE_THINK_TAG_MODELS": '["c", {"model": "d", "start": "implicit"}]'}
+    name = "THINK_PROXY_INLINE_THINK_TAG_MODELS"
+    variable = {name: '["c", {"model": "d", "start": "implicit"}]'}
     settings = read(tmp_path, text, variable)
     assert settings.entries == (
-        Entry("c", Rule(), "THINK_PROXY_INLINE_THINK_TAG_MODELS"),
-        Entry("d", Rule(start=Start.IMPLICIT), "THINK_PROXY_INLINE_THINK_TAG_MODELS"),
+        Entry("c", Rule(), name),
+        Entry("d", Rule(start=Start.IMPLICIT), name, {"start": "set here"}),
     )
     assert names(read(tmp_path, text, {"THINK_PROXY_INLINE_THINK_TAG_MODELS": "[]"})) == []
     assert names(read(tmp_path, text, variable, inlineThinkTagModels=["e"])) == ["e"]
@@ -223,7 +282,7 @@ def test_a_bad_value_is_blamed_on_its_own_source(tmp_path: Path) -> None:
         f"{tmp_path}/proxy.yaml:3: maxBodyBytes: must be more than 0",
         (
             "THINK_PROXY_INLINE_THINK_TAG_MODELS: inlineThinkTagModels[1].start: "
-            "must be one of leading, implicit, anywhere"
+            "must be one of leading, implicit, auto, anywhere"
         ),
         "THINK_PROXY_LISTEN__PORT: listen.port: must be a whole number",
         "command line: maxEventBytes: must be more than 0",

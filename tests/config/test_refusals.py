@@ -17,6 +17,98 @@ from proxy.settings import Settings
 if TYPE_CHECKING:
     from pathlib import Path
 
+TAGS = (
+    "must be {open: [...], close: [...]}, or one of think, minimax-m3, seed-oss, kimi, kimi-k3, mistral, "
+    "gemma4, cohere, plamo, k2-horizon, apertus, granite-3.2, hunyuan, ernie, hy3"
+)
+AMBIGUOUS = "can't be told apart however the text is cut: "
+
+# (name, what stands behind `tags:`, problems behind `inlineThinkTagModels[0].tags`)
+REFUSED_TAGS = [
+    ("unknown name", "thunk", [": " + TAGS]),
+    ("name in capitals", "Think", [": " + TAGS]),
+    ("a number", "5", [": " + TAGS]),
+    ("a list", "[<a>, </a>]", [": " + TAGS]),
+    ("empty mapping", "{}", [".open: is required", ".close: is required"]),
+    ("no close", "{open: [<a>]}", [".close: is required"]),
+    ("close without a value", "{open: [<a>], close: }", [".close: is required"]),
+    ("no opener", "{open: [], close: [b]}", [".open: must not be empty"]),
+    ("text for a list", "{open: <a>, close: [b]}", [".open: must be a list"]),
+    (
+        "number for a marker",
+        "{open: [<a>], close: [b, 5]}",
+        [".close[1]: must be text; put numbers, true and false in quotes"],
+    ),
+    (
+        "list for a marker",
+        "{open: [<a>], close: [[b]]}",
+        [".close[0]: must be text; put numbers, true and false in quotes"],
+    ),
+    ("unknown key", "{opne: [<a>], close: [b]}", [".opne: unknown key; did you mean open?"]),
+    (
+        "one key too many",
+        "{open: [<a>], close: [b], wrappers: []}",
+        [".wrappers: unknown key"],
+    ),
+    (
+        "empty marker",
+        "{open: [''], close: [b, '']}",
+        [".open[0]: must not be empty", ".close[1]: must not be empty"],
+    ),
+    (
+        "prefix",
+        "{open: [<a, <ab], close: [</a>]}",
+        [f": {AMBIGUOUS}open[0] is the beginning or the inside of open[1]"],
+    ),
+    (
+        "prefix in the other list",
+        "{open: ['[T]', <a], close: ['[T] ']}",
+        [f": {AMBIGUOUS}open[0] is the beginning or the inside of close[0]"],
+    ),
+    (
+        "infix",
+        "{open: [<a>], close: ['</a>', 'x</a>y']}",
+        [f": {AMBIGUOUS}close[0] is the beginning or the inside of close[1]"],
+    ),
+    (
+        "infix and suffix",
+        "{open: [aa], close: [a]}",
+        [f": {AMBIGUOUS}close[0] is the beginning or the inside of open[0]"],
+    ),
+    (
+        "opener equal to a closer",
+        "{open: [<a>, '|'], close: ['</a>', '|']}",
+        [f": {AMBIGUOUS}open[1] and close[1] are the same"],
+    ),
+    *(
+        (
+            f"begins with {name}",
+            f'{{open: ["{first}a"], close: [b]}}',
+            [f": {AMBIGUOUS}open[0] begins with white space, a backtick or a tilde"],
+        )
+        for name, first in (
+            ("a space", " "),
+            ("a line break", r"\n"),
+            ("a tab", r"\t"),
+            ("a no-break space", r"\xa0"),
+            ("a byte order mark", r"\ufeff"),
+            ("a zero width space", r"\u200b"),
+            ("a backtick", "`"),
+            ("a tilde", "~"),
+        )
+    ),
+    (
+        "everything at once",
+        "{open: [~a], close: [a, b, b c]}",
+        [
+            (
+                f": {AMBIGUOUS}open[0] begins with white space, a backtick or a tilde; "
+                "close[1] is the beginning or the inside of close[2]"
+            )
+        ],
+    ),
+]
+
 # (name, YAML, problems without the file's name)
 REFUSED = [
     (
@@ -122,6 +214,14 @@ REFUSED = [
         ["2: inlineThinkTagModels[0].model: is required"],
     ),
     (
+        "no model, twice",
+        "inlineThinkTagModels:\n- start: implicit\n- tags: think\n",
+        [
+            "2: inlineThinkTagModels[0].model: is required",
+            "3: inlineThinkTagModels[1].model: is required",
+        ],
+    ),
+    (
         "listed twice",
         "inlineThinkTagModels:\n- a\n- model: a\n",
         ["3: inlineThinkTagModels[1]: this model is already listed at {file}:2"],
@@ -133,7 +233,7 @@ REFUSED = [
             "  interleaved: 2\n  unterminated: drop\n"
         ),
         [
-            "3: inlineThinkTagModels[0].start: must be one of leading, implicit, anywhere",
+            "3: inlineThinkTagModels[0].start: must be one of leading, implicit, auto, anywhere",
             "4: inlineThinkTagModels[0].whitespace: must be tidy or exact",
             "5: inlineThinkTagModels[0].interleaved: must be true or false",
             "6: inlineThinkTagModels[0].unterminated: must be reasoning or content",
@@ -142,25 +242,13 @@ REFUSED = [
     (
         "not built values",
         (
-            "inlineThinkTagModels:\n- model: a\n  start: auto\n  tags: mistral\n"
-            "  history: drop\n  toolCallRecovery: retry\n"
+            "inlineThinkTagModels:\n- model: a\n  toolCallRecovery: promote\n"
+            "- model: b\n  toolCallRecovery: retry\n"
         ),
         [
-            "3: inlineThinkTagModels[0].start: auto is not built yet in this version",
-            "4: inlineThinkTagModels[0].tags: mistral is not built yet in this version",
-            "5: inlineThinkTagModels[0].history: drop is not built yet in this version",
-            "6: inlineThinkTagModels[0].toolCallRecovery: retry is not built yet in this version",
+            "3: inlineThinkTagModels[0].toolCallRecovery: promote is not built yet in this version",
+            "5: inlineThinkTagModels[1].toolCallRecovery: retry is not built yet in this version",
         ],
-    ),
-    (
-        "tags of one's own",
-        "inlineThinkTagModels:\n- {model: a, tags: {open: ['<a>'], close: ['</a>']}}\n",
-        ["2: inlineThinkTagModels[0].tags: a tag set of your own is not built yet in this version"],
-    ),
-    (
-        "tags unknown",
-        "inlineThinkTagModels:\n- {model: a, tags: thunk}\n",
-        ["2: inlineThinkTagModels[0].tags: must be the name of a tag set: think"],
     ),
     (
         "retries true",
@@ -340,6 +428,24 @@ def test_refused(tmp_path: Path, text: str, problems: list[str]) -> None:
     assert refuse(file) == expected
 
 
+@pytest.mark.parametrize(
+    ("written", "problems"), [row[1:] for row in REFUSED_TAGS], ids=[row[0] for row in REFUSED_TAGS]
+)
+def test_refused_tags(tmp_path: Path, written: str, problems: list[str]) -> None:
+    file = tmp_path / "proxy.yaml"
+    file.write_text(f"inlineThinkTagModels:\n- model: a\n  tags: {written}\n", encoding="utf-8")
+    assert refuse(file) == [f"{file}:3: inlineThinkTagModels[0].tags{problem}" for problem in problems]
+
+
+def test_a_key_inside_tags_is_named_with_its_own_line(tmp_path: Path) -> None:
+    file = tmp_path / "proxy.yaml"
+    file.write_text("inlineThinkTagModels:\n- model: a\n  tags:\n    open: [a]\n    clsoe: [b]\n    x: 1\n")
+    assert refuse(file) == [
+        f"{file}:5: inlineThinkTagModels[0].tags.clsoe: unknown key; did you mean close?",
+        f"{file}:6: inlineThinkTagModels[0].tags.x: unknown key",
+    ]
+
+
 def test_a_problem_is_data(tmp_path: Path) -> None:
     file = tmp_path / "proxy.yaml"
     file.write_text("listen:\n  prot: 1\n")
@@ -366,7 +472,7 @@ def test_every_key_that_is_not_built_is_known_and_refused_by_name(
 def refuse_without_file(tmp_path: Path, overrides: dict[str, object]) -> list[str]:
     empty = tmp_path / "empty.yaml"
     empty.write_text("")
-    return refuse(empty, **overrides)
+    return refuse(empty, {}, **overrides)
 
 
 @pytest.mark.parametrize(
@@ -409,6 +515,9 @@ SECRET = "sk-5ec4e7"
         "listen: {port: '${KEY}'}",
         "inlineThinkTagModels: [{model: a, start: '${KEY}'}]",
         "inlineThinkTagModels: [{model: a, tags: '${KEY}'}]",
+        "inlineThinkTagModels: [{model: a, tags: {open: ['${KEY}'], close: ['${KEY}']}}]",
+        "inlineThinkTagModels: [{model: a, tags: {open: ['~${KEY}'], close: ['${KEY}', '${KEY}.']}}]",
+        "inlineThinkTagModels: [{model: a, tags: {open: '${KEY}', close: ['']}}]",
         "inlineThinkTagModels: [{model: a, interleaved: '${KEY}'}]",
         "inlineThinkTagModels: ['${KEY}', '${KEY}']",
         "passthroughPaths: ['${KEY}']",
@@ -447,6 +556,8 @@ def test_a_message_never_shows_a_value(tmp_path: Path, text: str) -> None:
                             "inlineThinkTagModels",
                             "model",
                             "tags",
+                            "open",
+                            "close",
                             "cors",
                             "log",
                             "apiKeys",

@@ -19,7 +19,7 @@ from proxy.config.environment import name_variable
 from proxy.config.keys import list_keys
 from proxy.config.schema import build_schema, render_schema
 from proxy.config.unbuilt import NOT_BUILT_KEYS, NOT_BUILT_VALUES
-from proxy.rules import Rule
+from proxy.rules import TAG_SETS, History, Rule, Start
 from proxy.settings import Cors, Entry, Settings
 
 ROOT = Path(__file__).parents[2]
@@ -61,6 +61,54 @@ def test_it_accepts_every_key() -> None:
 
 
 @pytest.mark.parametrize(
+    "tags",
+    [
+        *TAG_SETS,
+        "${TAGS}",
+        {"open": ["<a>"], "close": ["</a>"]},
+        {"open": ["${A}", "b"], "close": ["c", "d", "e"]},
+    ],
+    ids=str,
+)
+def test_it_accepts_tags(tags: object) -> None:
+    accept({"inlineThinkTagModels": [{"model": "a", "tags": tags}]})
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        "thunk",
+        "custom",
+        5,
+        None,
+        [],
+        ["<a>", "</a>"],
+        {},
+        {"open": ["<a>"]},
+        {"close": ["</a>"]},
+        {"open": [], "close": ["</a>"]},
+        {"open": ["<a>"], "close": []},
+        {"open": ["<a>"], "close": [""]},
+        {"open": "<a>", "close": "</a>"},
+        {"open": [1], "close": ["</a>"]},
+        {"open": ["<a>"], "close": ["</a>"], "loose": True},
+    ],
+    ids=str,
+)
+def test_it_refuses_tags(tags: object) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        accept({"inlineThinkTagModels": [{"model": "a", "tags": tags}]})
+
+
+def test_its_defaults_of_an_entry_are_those_of_a_rule() -> None:
+    (entry,) = describe(Settings(entries=(Entry("a", Rule()),)))["inlineThinkTagModels"]
+    rows = build_schema()["$defs"]["ModelSection"]["properties"]
+    assert {key: row["default"] for key, row in rows.items() if key != "model"} == {
+        key: value for key, value in entry.items() if key != "model"
+    }
+
+
+@pytest.mark.parametrize(
     "data",
     [
         {"upstreem": "x"},
@@ -87,8 +135,9 @@ def test_it_refuses_what_is_refused(data: dict[str, Any]) -> None:
 
 
 def read_rows(heading: str) -> dict[str, list[str]]:
-    section = DOCUMENT.split(f"## {heading}\n")[1].split("\n## ")[0]
-    rows = [re.split(r"\s*\|\s*", line)[1:-1] for line in section.splitlines() if line.startswith("| `")]
+    section = re.split(r"\n##+ ", DOCUMENT.split(f"## {heading}\n")[1])[0]
+    lines = [line for line in section.splitlines() if line.startswith("| `")]
+    rows = [re.split(r"\s*(?<!\\)\|\s*", line)[1:-1] for line in lines]
     return {row[0].strip("`"): row[1:] for row in rows}
 
 
@@ -116,6 +165,23 @@ def test_the_documentation_lists_every_key_of_an_entry() -> None:
     assert {key: json.loads(row[0].strip("`")) for key, row in rows.items() if key != "model"} == {
         key: value for key, value in entry.items() if key != "model"
     }
+
+
+def test_the_documentation_has_every_start() -> None:
+    assert list(read_rows("`start`")) == list(Start)
+
+
+def test_the_documentation_has_every_tag_set_with_its_first_markers() -> None:
+    rows = read_rows("`tags`")
+    assert list(rows) == list(TAG_SETS)
+    for name, (markers,) in rows.items():
+        told = re.findall(r"`([^`]+)`", markers.replace("\\|", "|"))
+        assert told[:2] == [TAG_SETS[name].openers[0].strip(), TAG_SETS[name].closers[0]]
+
+
+def test_the_documentation_has_every_history() -> None:
+    told = re.findall(r"`([^`]+)`", read_rows("Models")["history"][1])
+    assert told == list(History)
 
 
 def test_the_documentation_names_what_is_not_built() -> None:

@@ -68,7 +68,7 @@ async def test_a_request_in_chunks_arrives_whole_and_with_a_length() -> None:
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: f"{path.parent.name}-{path.name}")
 async def test_an_unlisted_stream_passes_byte_by_byte(recording: Path) -> None:
-    body = recording.read_bytes()
+    body = recording.read_bytes()  # noqa: ASYNC240 - nobody waits meanwhile
     parts = [wire.chunk(body[i : i + 777]) for i in range(0, len(body), 777)]
     script = serve(wire.STREAM_HEAD, *parts, wire.LAST_CHUNK)
     async with raw_server(script) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
@@ -100,9 +100,12 @@ async def test_an_unlisted_answer_passes_byte_by_byte(body: bytes, content_type:
     "body", [b"[1, 2]", b"not json", b'{"choices": [{"index": 0, "message": {"content": "a" }} ] }', b""]
 )
 async def test_a_listed_answer_that_needs_no_change_passes_byte_by_byte(body: bytes) -> None:
-    async with raw_server(serve(wire.answer(body))) as upstream, proxying(upstream.url) as proxy:
-        async with proxy.connect() as client:
-            reply = await client.ask(wire.chat(LISTED))
+    async with (
+        raw_server(serve(wire.answer(body))) as upstream,
+        proxying(upstream.url) as proxy,
+        proxy.connect() as client,
+    ):
+        reply = await client.ask(wire.chat(LISTED))
     assert reply.body == body
 
 
@@ -115,9 +118,8 @@ async def test_a_listed_stream_is_rewritten_whatever_its_framing() -> None:
         serve(head + b"connection: close\r\n\r\n", body),
     ]
     for script in framings:
-        async with raw_server(script) as upstream, proxying(upstream.url) as proxy:
-            async with proxy.connect() as client:
-                reply = await client.ask(wire.chat(LISTED, stream=True))
+        async with raw_server(script) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
+            reply = await client.ask(wire.chat(LISTED, stream=True))
         *made, last = wire.events(reply.body)
         assert wire.texts(made) == ("a", "b")
         assert last == "[DONE]"
@@ -125,9 +127,12 @@ async def test_a_listed_stream_is_rewritten_whatever_its_framing() -> None:
 
 
 async def test_a_listed_whole_answer_is_rewritten() -> None:
-    async with raw_server(serve(wire.answer(wire.whole("<think>a</think>b"), 'etag: "1"'))) as upstream:
-        async with proxying(upstream.url) as proxy, proxy.connect() as client:
-            reply = await client.ask(wire.chat(LISTED))
+    async with (
+        raw_server(serve(wire.answer(wire.whole("<think>a</think>b"), 'etag: "1"'))) as upstream,
+        proxying(upstream.url) as proxy,
+        proxy.connect() as client,
+    ):
+        reply = await client.ask(wire.chat(LISTED))
     message = reply.json()["choices"][0]["message"]
     assert message == {"role": "assistant", "reasoning_content": "a", "content": "b"}
     assert reply.header("etag") is None
@@ -220,7 +225,9 @@ async def test_head_passes_with_its_length_and_no_body() -> None:
 
 
 async def test_informational_answers_are_skipped() -> None:
-    hints = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </a>\r\ncontent-length: 3\r\n\r\n"
+    hints = (
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </a>\r\ncontent-length: 3\r\n\r\n"
+    )
     script = serve(hints, wire.answer(b"{}"))
     async with raw_server(script) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
         reply = await client.ask(wire.request("/v1/models"))

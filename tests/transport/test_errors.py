@@ -71,9 +71,12 @@ async def test_a_name_that_nobody_knows(host: str) -> None:
 
 
 async def test_tls_with_a_server_that_speaks_none() -> None:
-    async with proxying("http://127.0.0.1:1") as server, proxying(f"https://{HOST}:{server.port}") as proxy:
-        async with proxy.connect() as client:
-            reply = await client.ask(wire.chat(LISTED))
+    async with (
+        proxying("http://127.0.0.1:1") as server,
+        proxying(f"https://{HOST}:{server.port}") as proxy,
+        proxy.connect() as client,
+    ):
+        reply = await client.ask(wire.chat(LISTED))
     assert reply.error() == (502, "proxy_upstream_error", "upstream_unreachable")
     assert "SSL" in reply.json()["error"]["message"]
 
@@ -110,39 +113,51 @@ async def test_a_server_that_takes_no_connection() -> None:
     ],
 )
 async def test_a_silent_server(model: str, sent: bytes) -> None:
-    async with raw_server(stall(sent)) as upstream:
-        async with proxying(upstream.url, timeouts={"first_byte_s": 0.05}) as proxy, proxy.connect() as client:
-            reply = await client.ask(wire.chat(model))
-            assert reply.error() == SILENT
-            assert "firstByteSeconds" in reply.json()["error"]["message"]
-            await (await upstream.connection()).wait_peer_closed()
+    async with (
+        raw_server(stall(sent)) as upstream,
+        proxying(upstream.url, timeouts={"first_byte_s": 0.05}) as proxy,
+        proxy.connect() as client,
+    ):
+        reply = await client.ask(wire.chat(model))
+        assert reply.error() == SILENT
+        assert "firstByteSeconds" in reply.json()["error"]["message"]
+        await (await upstream.connection()).wait_peer_closed()
 
 
 async def test_a_whole_answer_that_stalls_in_the_middle() -> None:
     head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 90\r\n\r\n"
-    async with raw_server(stall(head, b'{"choices"')) as upstream:
-        async with proxying(upstream.url, timeouts={"idle_s": 0.05}) as proxy, proxy.connect() as client:
-            reply = await client.ask(wire.chat(LISTED))
-            assert reply.error() == SILENT
-            assert "idleSeconds" in reply.json()["error"]["message"]
+    async with (
+        raw_server(stall(head, b'{"choices"')) as upstream,
+        proxying(upstream.url, timeouts={"idle_s": 0.05}) as proxy,
+        proxy.connect() as client,
+    ):
+        reply = await client.ask(wire.chat(LISTED))
+        assert reply.error() == SILENT
+        assert "idleSeconds" in reply.json()["error"]["message"]
 
 
 @both_models
 @pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n"])
 async def test_an_answer_that_takes_too_long(model: str, sent: bytes) -> None:
-    async with raw_server(stall(sent)) as upstream:
-        async with proxying(upstream.url, timeouts={"answer_s": 0.05}) as proxy, proxy.connect() as client:
-            reply = await client.ask(wire.chat(model))
-            assert reply.error() == SILENT
-            assert "answerSeconds" in reply.json()["error"]["message"]
-            await (await upstream.connection()).wait_peer_closed()
+    async with (
+        raw_server(stall(sent)) as upstream,
+        proxying(upstream.url, timeouts={"answer_s": 0.05}) as proxy,
+        proxy.connect() as client,
+    ):
+        reply = await client.ask(wire.chat(model))
+        assert reply.error() == SILENT
+        assert "answerSeconds" in reply.json()["error"]["message"]
+        await (await upstream.connection()).wait_peer_closed()
 
 
 async def test_zero_switches_the_timeouts_off() -> None:
     off = {"connect_s": 0, "first_byte_s": 0, "idle_s": 0, "answer_s": 0, "request_s": 0}
-    async with raw_server(serve(wire.answer(b"{}"))) as upstream:
-        async with proxying(upstream.url, timeouts=off) as proxy, proxy.connect() as client:
-            assert (await client.ask(wire.chat(LISTED))).status == 200
+    async with (
+        raw_server(serve(wire.answer(b"{}"))) as upstream,
+        proxying(upstream.url, timeouts=off) as proxy,
+        proxy.connect() as client,
+    ):
+        assert (await client.ask(wire.chat(LISTED))).status == 200
 
 
 OVERSIZE = b"x" * 70_000
@@ -168,7 +183,7 @@ FAULTS = {
     "chunk extensions without an end": wire.STREAM_HEAD + b"1;" + OVERSIZE * 10,
     "a bad length": b"HTTP/1.1 200 OK\r\ncontent-length: -3\r\n\r\nabc",
     "two lengths": b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\ncontent-length: 4\r\n\r\nabcd",
-    "a length and chunks": b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+    "a length and chunks": wire.STREAM_HEAD[:-2] + b"content-length: 3\r\n\r\n0\r\n\r\n",
     "another transfer coding": b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
     "another protocol": b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\nabc",
     "a status beyond 599": b"HTTP/1.1 999 No\r\ncontent-length: 0\r\n\r\n",
@@ -206,19 +221,26 @@ async def test_a_whole_answer_that_breaks_off() -> None:
     body = wire.whole("<think>a</think>b")
     for head in (
         b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n" + body,
-        b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n" + wire.chunk(body),
+        b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+        + wire.chunk(body),
     ):
-        async with raw_server(serve(head)) as upstream, proxying(upstream.url) as proxy:
-            async with proxy.connect() as client:
-                assert (await client.ask(wire.chat(LISTED))).error() == BROKEN
+        async with (
+            raw_server(serve(head)) as upstream,
+            proxying(upstream.url) as proxy,
+            proxy.connect() as client,
+        ):
+            assert (await client.ask(wire.chat(LISTED))).error() == BROKEN
 
 
 async def test_a_whole_answer_beyond_the_limit() -> None:
-    async with raw_server(serve(wire.answer(wire.whole("x" * 3000)))) as upstream:
-        async with proxying(upstream.url, max_body_bytes=2000) as proxy, proxy.connect() as client:
-            assert (await client.ask(wire.chat(LISTED))).error() == BROKEN
-            # What is only relayed is not collected, and has no limit.
-            assert (await client.ask(wire.chat(PLAIN))).status == 200
+    async with (
+        raw_server(serve(wire.answer(wire.whole("x" * 3000)))) as upstream,
+        proxying(upstream.url, max_body_bytes=2000) as proxy,
+        proxy.connect() as client,
+    ):
+        assert (await client.ask(wire.chat(LISTED))).error() == BROKEN
+        # What is only relayed is not collected, and has no limit.
+        assert (await client.ask(wire.chat(PLAIN))).status == 200
 
 
 UPSTREAM_ERRORS = [
@@ -239,7 +261,11 @@ async def test_the_servers_own_errors_pass_as_they_came(
     model: str, status: str, content_type: str | None, body: bytes
 ) -> None:
     sent = wire.answer(body, "retry-after: 7", "location: /x", status=status, content_type=content_type)
-    async with raw_server(serve(sent)) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
+    async with (
+        raw_server(serve(sent)) as upstream,
+        proxying(upstream.url) as proxy,
+        proxy.connect() as client,
+    ):
         reply = await client.ask(wire.chat(model))
         assert len(upstream.connections) == 1
     assert (reply.status, reply.header("content-type"), reply.body) == (int(status[:3]), content_type, body)
@@ -272,9 +298,12 @@ async def test_a_request_without_a_model(body: bytes) -> None:
         assert reply.error() == INVALID
         assert not upstream.connections
         # Elsewhere nobody looks, so it is the server's to judge.
-    async with raw_server(serve(wire.answer(b"fine"))) as upstream, proxying(upstream.url) as proxy:
-        async with proxy.connect() as client:
-            assert (await client.ask(wire.request("/v1/completions", body))).body == b"fine"
+    async with (
+        raw_server(serve(wire.answer(b"fine"))) as upstream,
+        proxying(upstream.url) as proxy,
+        proxy.connect() as client,
+    ):
+        assert (await client.ask(wire.request("/v1/completions", body))).body == b"fine"
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/embeddings"])
@@ -300,7 +329,9 @@ async def test_a_request_beyond_the_limit(path: str, chunked: bool) -> None:
 async def test_a_request_that_asks_first_is_refused_before_it_is_sent() -> None:
     async with raw_server(serve(wire.answer(b"fine"))) as upstream:
         async with proxying(upstream.url, max_body_bytes=10) as proxy, proxy.connect() as client:
-            head = wire.request("/v1/embeddings", None, "content-length: 11", "expect: 100-continue", method="POST")
+            head = wire.request(
+                "/v1/embeddings", None, "content-length: 11", "expect: 100-continue", method="POST"
+            )
             assert (await client.ask(head)).status == 413
             async with proxy.connect() as other:
                 await other.send(head.replace(b": 11", b": 10"))
@@ -329,11 +360,14 @@ async def test_a_request_that_does_not_come(sent: bytes) -> None:
 
 
 async def test_a_refused_request_leaves_the_connection_usable() -> None:
-    async with raw_server(serve(wire.answer(b"fine"))) as upstream:
-        async with proxying(upstream.url) as proxy, proxy.connect() as client:
-            assert (await client.ask(wire.request("/metrics", b"x" * 300_000))).status == 404
-            assert (await client.ask(wire.request("/v1/chat/completions", b"{}"))).status == 400
-            assert (await client.ask(wire.request("/v1/models"))).body == b"fine"
+    async with (
+        raw_server(serve(wire.answer(b"fine"))) as upstream,
+        proxying(upstream.url) as proxy,
+        proxy.connect() as client,
+    ):
+        assert (await client.ask(wire.request("/metrics", b"x" * 300_000))).status == 404
+        assert (await client.ask(wire.request("/v1/chat/completions", b"{}"))).status == 400
+        assert (await client.ask(wire.request("/v1/models"))).body == b"fine"
 
 
 UPGRADE = ("connection: Upgrade, HTTP2-Settings", "http2-settings: AAM", "sec-websocket-key: x")
@@ -350,7 +384,9 @@ async def test_an_upgrade_is_not_made(protocol: str) -> None:
             assert reply.body == b"fine"
             seen = {name for name, _ in upstream.requests[-1].headers}
             assert seen & {"connection", "upgrade", "http2-settings"} == set()
-            reply = await client.ask(wire.request("/v1/embeddings", b"GET /metrics HTTP/1.1\r\n\r\n", *fields))
+            reply = await client.ask(
+                wire.request("/v1/embeddings", b"GET /metrics HTTP/1.1\r\n\r\n", *fields)
+            )
             assert reply.error() == (400, "proxy_request_error", "upgrade_not_supported")
             assert await client.rest() == b""
         assert len(upstream.connections) == 1

@@ -39,7 +39,14 @@ def put_in(head: bytes, *fields: str) -> bytes:
 async def test_the_host_is_rewritten_and_the_client_stays_behind(model: str) -> None:
     async with raw_server(serve(ANSWERS[model])) as upstream, proxying(upstream.url) as proxy:
         async with proxy.connect() as client:
-            fields = ("Authorization: Bearer k", "X-API-Key: k", "traceparent: 00-1-2-01", "user-agent: u", "x: 1", "x: 2")
+            fields = (
+                "Authorization: Bearer k",
+                "X-API-Key: k",
+                "traceparent: 00-1-2-01",
+                "user-agent: u",
+                "x: 1",
+                "x: 2",
+            )
             await client.ask(wire.chat(model, *fields, "cookie: a=b", "Cookie: c=d"))
         (seen,) = upstream.requests
     assert [value for name, value in seen.headers if name == "host"] == [upstream.url.removeprefix("http://")]
@@ -64,7 +71,11 @@ async def test_hop_by_hop_fields_of_a_request_end_here(model: str) -> None:
     fields = [f"{name}: {value}" for name, value in dropped.items()]
     async with raw_server(serve(ANSWERS[model])) as upstream, proxying(upstream.url) as proxy:
         async with proxy.connect() as client:
-            named = ("connection: keep-alive, X-Hop", "connection: x-other-hop,host ,content-length", "x-kept: 3")
+            named = (
+                "connection: keep-alive, X-Hop",
+                "connection: x-other-hop,host ,content-length",
+                "x-kept: 3",
+            )
             await client.ask(wire.chat(model, *fields, *named))
         (seen,) = upstream.requests
     names = [name for name, _ in seen.headers]
@@ -90,11 +101,22 @@ async def test_hop_by_hop_fields_of_an_answer_end_here(model: str, stream: bool)
         "openai-processing-ms: 7",
     )
     parts = [put_in(wire.STREAM_HEAD, *fields), STREAM] if stream else [put_in(ANSWERS[model], *fields)]
-    async with raw_server(serve(*parts)) as upstream, proxying(upstream.url) as proxy:
-        async with proxy.connect() as client:
-            reply = await client.ask(wire.chat(model, stream=stream))
+    async with (
+        raw_server(serve(*parts)) as upstream,
+        proxying(upstream.url) as proxy,
+        proxy.connect() as client,
+    ):
+        reply = await client.ask(wire.chat(model, stream=stream))
     names = {name for name, _ in reply.headers}
-    assert not names & {"connection", "keep-alive", "proxy-authenticate", "trailer", "upgrade", "x-hop", "set-cookie"}
+    assert not names & {
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "trailer",
+        "upgrade",
+        "x-hop",
+        "set-cookie",
+    }
     assert (reply.header("x-kept"), reply.header("server")) == ("3", "vllm")
     assert reply.header("openai-processing-ms") == "7"
     assert reply.header("date") is None  # the server sent none, and we are not the origin
@@ -103,9 +125,12 @@ async def test_hop_by_hop_fields_of_an_answer_end_here(model: str, stream: bool)
 @both_models
 async def test_a_stream_is_marked_for_whatever_might_buffer_it(model: str) -> None:
     head = put_in(wire.STREAM_HEAD, "cache-control: public", "x-accel-buffering: yes")
-    async with raw_server(serve(head, STREAM)) as upstream, proxying(upstream.url) as proxy:
-        async with proxy.connect() as client:
-            reply = await client.ask(wire.chat(model, stream=True))
+    async with (
+        raw_server(serve(head, STREAM)) as upstream,
+        proxying(upstream.url) as proxy,
+        proxy.connect() as client,
+    ):
+        reply = await client.ask(wire.chat(model, stream=True))
     assert [value for name, value in reply.headers if name == "cache-control"] == ["no-cache"]
     assert [value for name, value in reply.headers if name == "x-accel-buffering"] == ["no"]
 
@@ -113,7 +138,11 @@ async def test_a_stream_is_marked_for_whatever_might_buffer_it(model: str) -> No
 @both_models
 async def test_a_whole_answer_keeps_its_caching(model: str) -> None:
     sent = put_in(ANSWERS[model], "cache-control: public")
-    async with raw_server(serve(sent)) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
+    async with (
+        raw_server(serve(sent)) as upstream,
+        proxying(upstream.url) as proxy,
+        proxy.connect() as client,
+    ):
         reply = await client.ask(wire.chat(model))
     assert reply.header("cache-control") == "public"
     assert reply.header("x-accel-buffering") is None
@@ -121,10 +150,13 @@ async def test_a_whole_answer_keeps_its_caching(model: str) -> None:
 
 @both_models
 async def test_compression_is_asked_for_where_the_answer_is_only_relayed(model: str) -> None:
-    async with raw_server(serve(ANSWERS[model])) as upstream, proxying(upstream.url) as proxy:
-        async with proxy.connect() as client:
-            await client.ask(wire.chat(model, "accept-encoding: gzip, br;q=0.9"))
-            await client.ask(wire.chat(model))
+    async with (
+        raw_server(serve(ANSWERS[model])) as upstream,
+        proxying(upstream.url) as proxy,
+        proxy.connect() as client,
+    ):
+        await client.ask(wire.chat(model, "accept-encoding: gzip, br;q=0.9"))
+        await client.ask(wire.chat(model))
     with_field, without = (
         [value for name, value in seen.headers if name == "accept-encoding"] for seen in upstream.requests
     )
@@ -135,10 +167,16 @@ async def test_compression_is_asked_for_where_the_answer_is_only_relayed(model: 
 @pytest.mark.parametrize("request_id", ["a", "A-1._:/+=@z", "x" * 128])
 async def test_a_good_request_id_is_kept_on_both_sides(request_id: str) -> None:
     sent = put_in(ANSWERS[PLAIN], "x-request-id: from-the-server")
-    async with raw_server(serve(sent)) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
+    async with (
+        raw_server(serve(sent)) as upstream,
+        proxying(upstream.url) as proxy,
+        proxy.connect() as client,
+    ):
         reply = await client.ask(wire.chat(PLAIN, f"X-Request-ID: {request_id}"))
         assert [value for name, value in reply.headers if name == "x-request-id"] == [request_id]
-        assert [value for name, value in upstream.requests[0].headers if name == "x-request-id"] == [request_id]
+        assert [value for name, value in upstream.requests[0].headers if name == "x-request-id"] == [
+            request_id
+        ]
 
 
 @pytest.mark.parametrize("request_id", ["", "a b", "x" * 129, "a;b", 'a"', "\xe9", "a\tb", None])
@@ -156,7 +194,10 @@ async def test_any_other_request_id_is_replaced(request_id: str | None) -> None:
 
 async def test_errors_carry_the_request_id() -> None:
     async with proxying("http://127.0.0.1:1") as proxy, proxy.connect() as client:
-        for request in (wire.chat(PLAIN, "x-request-id: r1"), wire.request("/metrics", None, "x-request-id: r1")):
+        for request in (
+            wire.chat(PLAIN, "x-request-id: r1"),
+            wire.request("/metrics", None, "x-request-id: r1"),
+        ):
             assert (await client.ask(request)).header("x-request-id") == "r1"
 
 

@@ -37,7 +37,9 @@ def go_away(client: Wire, how: str) -> None:
 
 
 @both_ways
-async def test_while_sending_the_request_nothing_was_begun(leave: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_while_sending_the_request_nothing_was_begun(
+    leave: str, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, "think_proxy")
 
     async def script(request: RawRequest, _: StreamReader, __: StreamWriter) -> None:
@@ -45,7 +47,8 @@ async def test_while_sending_the_request_nothing_was_begun(leave: str, caplog: p
 
     async with raw_server(script) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
         await client.send(
-            wire.request("/v1/chat/completions", None, "content-length: 50", method="POST") + b'{"model":"listed"'
+            wire.request("/v1/chat/completions", None, "content-length: 50", method="POST")
+            + b'{"model":"listed"'
         )
         go_away(client, leave)
         await proxy.served(1)
@@ -150,7 +153,11 @@ async def test_while_it_does_not_read(model: str) -> None:
                 blocked.set()
             await drained
 
-    async with raw_server(script) as upstream, proxying(upstream.url) as proxy, proxy.connect(limit=100) as client:
+    async with (
+        raw_server(script) as upstream,
+        proxying(upstream.url) as proxy,
+        proxy.connect(limit=100) as client,
+    ):
         await client.send(wire.chat(model, stream=True))
         await asyncio.wait_for(blocked.wait(), WAIT_S)
         client.abort()

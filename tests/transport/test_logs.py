@@ -53,18 +53,26 @@ async def misbehave(request: RawRequest, reader: StreamReader, writer: StreamWri
     elif how == "error":
         writer.write(wire.answer(json.dumps({"error": SECRET}).encode(), status="500 No"))
     elif how == "strange":
-        writer.write(wire.STREAM_HEAD + wire.chunk(f"data: {{{SECRET}\n\ndata: [1]\n\n".encode()) + wire.LAST_CHUNK)
+        writer.write(
+            wire.STREAM_HEAD + wire.chunk(f"data: {{{SECRET}\n\ndata: [1]\n\n".encode()) + wire.LAST_CHUNK
+        )
     else:
         writer.write(wire.answer(wire.whole(f"<think>{SECRET}</think>{SECRET}"), f"x-key: {SECRET}"))
 
 
+@pytest.mark.usefixtures("log")
 @pytest.mark.parametrize("log_format", list(LogFormat))
 async def test_no_prompt_answer_or_key_in_any_log(
-    log: None, log_format: LogFormat, capfd: pytest.CaptureFixture[str]
+    log_format: LogFormat, capfd: pytest.CaptureFixture[str]
 ) -> None:
     configure(Log(LogLevel.DEBUG, log_format))
     logging.getLogger("asyncio").setLevel(logging.DEBUG)
-    keys = (f"authorization: Bearer {SECRET}", f"x-api-key: {SECRET}", f"cookie: {SECRET}", f"x-request-id: {SECRET}!")
+    keys = (
+        f"authorization: Bearer {SECRET}",
+        f"x-api-key: {SECRET}",
+        f"cookie: {SECRET}",
+        f"x-request-id: {SECRET}!",
+    )
     bodies = []
     async with raw_server(misbehave) as upstream, proxying(upstream.url, timeouts={"idle_s": 0.05}) as proxy:
         for model in (LISTED, PLAIN):
@@ -75,13 +83,18 @@ async def test_no_prompt_answer_or_key_in_any_log(
                     head = await client.head()
                     if how in ("garbage", "bad header"):
                         assert head.status == 502
-                        bodies.append(await client.reader.readexactly(int(head.header("content-length") or 0)))
+                        bodies.append(
+                            await client.reader.readexactly(int(head.header("content-length") or 0))
+                        )
         async with proxy.connect() as client:
-            for body in (SECRET.encode(), json.dumps({SECRET: SECRET}).encode(), json.dumps([SECRET]).encode()):
-                bodies.append((await client.ask(wire.request("/v1/chat/completions", body, *keys))).body)
+            faulty = [SECRET.encode(), *(json.dumps(it).encode() for it in ({SECRET: SECRET}, [SECRET]))]
+            requests = [wire.request("/v1/chat/completions", body, *keys) for body in faulty]
+            bodies += [(await client.ask(request)).body for request in requests]
             await client.ask(wire.request(f"/v1/models?key={SECRET}", None, *keys))
             bodies.append((await client.ask(wire.request(f"/{SECRET}", None, *keys))).body)
-            await client.ask(wire.request("/v1/responses", json.dumps({"model": LISTED, "input": SECRET}).encode(), *keys))
+            await client.ask(
+                wire.request("/v1/responses", json.dumps({"model": LISTED, "input": SECRET}).encode(), *keys)
+            )
         async with proxy.connect() as client:
             await client.send(f"GET /{SECRET} {SECRET}\r\n\r\n".encode())
             await client.rest()
@@ -93,7 +106,8 @@ async def test_no_prompt_answer_or_key_in_any_log(
     assert "Traceback" not in err
 
 
-async def test_a_line_per_request_says_what_became_of_it(log: None, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("log")
+async def test_a_line_per_request_says_what_became_of_it(capfd: pytest.CaptureFixture[str]) -> None:
     configure(Log(LogLevel.INFO, LogFormat.JSON))
     async with raw_server(misbehave) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
         requests = [
@@ -115,12 +129,19 @@ async def test_a_line_per_request_says_what_became_of_it(log: None, capfd: pytes
         ("warning", "/v1/chat/completions", 200, "broken"),
     ]
     assert [line.get("entry") for line in lines] == [LISTED, None, None, None, LISTED]
-    assert [line.get("error") for line in lines] == [None, None, "not_found", "upstream_broken", "upstream_broken"]
+    assert [line.get("error") for line in lines] == [
+        None,
+        None,
+        "not_found",
+        "upstream_broken",
+        "upstream_broken",
+    ]
     assert lines[0]["request_id"] == "r1"
     assert all(line["duration_s"] >= 0 for line in lines)
 
 
-async def test_what_is_no_fault_is_not_logged_as_one(log: None, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("log")
+async def test_what_is_no_fault_is_not_logged_as_one(capfd: pytest.CaptureFixture[str]) -> None:
     configure(Log(LogLevel.WARNING, LogFormat.TEXT))
     async with raw_server(misbehave) as upstream, proxying(upstream.url) as proxy:
         async with proxy.connect() as client:
@@ -132,8 +153,9 @@ async def test_what_is_no_fault_is_not_logged_as_one(log: None, capfd: pytest.Ca
     assert "outcome=broken" in line
 
 
+@pytest.mark.usefixtures("log")
 async def test_a_request_that_is_cancelled_with_the_proxy_leaves_no_traceback(
-    log: None, capfd: pytest.CaptureFixture[str]
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     configure(Log(LogLevel.INFO, LogFormat.TEXT))
     async with raw_server(misbehave) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:

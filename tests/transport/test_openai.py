@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import openai
 import pytest
 
 from proxy.app import App
 from proxy.demo import Stats, build_app
 from proxy.demo_answers import MODELS
+from proxy.rules import Rule
 from proxy.serve import OPTIONS
 from proxy.settings import Entry
-from proxy.rules import Rule
 from tests.servers import WAIT_S, raw_server, serving
 from tests.transport import wire
 from tests.transport.proxying import LISTED, settings_for
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
     from collections.abc import Iterator
 
+    from openai.types.chat import ChatCompletionChunk
+
     from tests.servers import RawRequest
 
 QUESTION: list[Any] = [{"role": "user", "content": "Hello?"}]
@@ -29,16 +31,22 @@ ENTRIES = tuple(Entry(name, Rule()) for name in ("demo/thinker", "demo/coder", L
 FOREVER_S = 86_400.0
 
 
+def connect(url: str) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
+
+
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with serving(build_app(pace_s=0)) as upstream:
-        with serving(App(settings_for(upstream, entries=ENTRIES)), **OPTIONS) as base_url:
-            yield base_url
+    with (
+        serving(build_app(pace_s=0)) as upstream,
+        serving(App(settings_for(upstream, entries=ENTRIES)), **OPTIONS) as base_url,
+    ):
+        yield base_url
 
 
 @pytest.fixture(scope="module")
 def client(url: str) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client:
+    with connect(url) as client:
         yield client
 
 
@@ -107,7 +115,7 @@ def test_other_endpoints(client: openai.OpenAI) -> None:
     assert {model.id for model in client.models.list()} == set(MODELS)
 
 
-def test_the_servers_errors_are_its_own(client: openai.OpenAI, url: str) -> None:
+def test_the_servers_errors_are_its_own(client: openai.OpenAI) -> None:
     with pytest.raises(openai.NotFoundError) as through:
         client.chat.completions.create(model="no/such", messages=QUESTION)
     assert "Valid aliases" in through.value.message
@@ -124,10 +132,13 @@ def test_our_errors_are_read_by_the_client(client: openai.OpenAI) -> None:
 
 
 def test_an_unreachable_server() -> None:
-    with serving(App(settings_for("http://127.0.0.1:1")), **OPTIONS) as url:
-        with openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client:
-            with pytest.raises(openai.InternalServerError) as caught:
-                client.chat.completions.create(model="demo/thinker", messages=QUESTION)
+    app = App(settings_for("http://127.0.0.1:1"))
+    with (
+        serving(app, **OPTIONS) as url,
+        connect(url) as client,
+        pytest.raises(openai.InternalServerError) as caught,
+    ):
+        client.chat.completions.create(model="demo/thinker", messages=QUESTION)
     assert (caught.value.status_code, caught.value.code) == (502, "upstream_unreachable")
 
 
@@ -135,31 +146,43 @@ async def test_a_stream_that_breaks_raises_in_the_client() -> None:
     async def script(_: RawRequest, __: StreamReader, writer: StreamWriter) -> None:
         writer.write(wire.STREAM_HEAD + wire.chunk(wire.event("<think>a</think>b <thi")))
 
+    contents: list[str] = []
+
+    async def read(stream: openai.AsyncStream[ChatCompletionChunk]) -> None:
+        async for chunk in stream:
+            contents.append(chunk.choices[0].delta.content or "")  # noqa: PERF401 - what came first is kept
+
     async with raw_server(script) as upstream:
         with serving(App(settings_for(upstream.url)), **OPTIONS) as url:
             async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client:
                 stream = await client.chat.completions.create(model=LISTED, messages=QUESTION, stream=True)
-                content = ""
                 with pytest.raises(openai.APIError, match="closed the connection"):
-                    async for chunk in stream:
-                        content += chunk.choices[0].delta.content or ""
-    assert content == "b <thi"
+                    await read(stream)
+    assert "".join(contents) == "b <thi"
 
 
 @pytest.mark.parametrize("model", ["demo/thinker", "demo/plain-tags"])
 @pytest.mark.parametrize("stream", [True, False])
-def test_cancelling_reaches_the_model_server(model: str, stream: bool) -> None:
+async def test_cancelling_reaches_the_model_server(model: str, stream: bool) -> None:
     app = build_app(pace_s=FOREVER_S)
     stats: Stats = app.state.stats
-    with serving(app) as upstream, serving(App(settings_for(upstream, entries=ENTRIES)), **OPTIONS) as url:
-        with openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client:
+
+    async def ask(url: str) -> None:
+        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client:
+            create = client.chat.completions.create
             if stream:
-                answer = client.chat.completions.create(model=model, messages=QUESTION, stream=True)
-                next(iter(answer))
-                answer.close()
+                async for _ in await create(model=model, messages=QUESTION, stream=True):
+                    pass
             else:
-                impatient = client.with_options(timeout=httpx.Timeout(WAIT_S, read=0.3))
-                with pytest.raises(openai.APITimeoutError):
-                    impatient.chat.completions.create(model=model, messages=QUESTION)
-            assert stats.wait_until(lambda now: now.requests == 1 and now.aborted == 1, WAIT_S)
-            assert stats.open_streams == 0
+                await create(model=model, messages=QUESTION)
+
+    with (
+        serving(app) as upstream,
+        serving(App(settings_for(upstream, entries=ENTRIES)), **OPTIONS) as url,
+    ):
+        task = asyncio.create_task(ask(url))
+        assert await asyncio.to_thread(stats.wait_until, lambda now: now.open_streams == 1, WAIT_S)
+        task.cancel()
+        await asyncio.wait([task])
+        assert await asyncio.to_thread(stats.wait_until, lambda now: now.aborted == 1, WAIT_S)
+    assert (stats.requests, stats.open_streams) == (1, 0)

@@ -114,7 +114,8 @@ async def test_other_paths_are_not_forwarded() -> None:
 
 
 @pytest.mark.parametrize(
-    "target", ["http://evil.test/metrics", "http://evil.test/v1/models/../x", "*", "/v1/models\xe9", "evil.test:80"]
+    "target",
+    ["http://evil.test/metrics", "http://evil.test/v1/models/../x", "*", "/v1/models\xe9", "evil.test:80"],
 )
 async def test_targets_of_other_forms_reach_no_other_server(target: str) -> None:
     async with raw_server(refuse_all) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
@@ -132,29 +133,38 @@ async def test_an_absolute_target_reaches_the_configured_server() -> None:
 
 
 async def test_the_path_of_the_upstream_comes_first() -> None:
-    async with raw_server(echo) as upstream, proxying(f"{upstream.url}/gpu/7") as proxy:
-        async with proxy.connect() as client:
-            reply = await client.ask(wire.request("/v1/models"))
+    async with (
+        raw_server(echo) as upstream,
+        proxying(f"{upstream.url}/gpu/7") as proxy,
+        proxy.connect() as client,
+    ):
+        reply = await client.ask(wire.request("/v1/models"))
     assert reply.body == b"GET /gpu/7/v1/models"
 
 
 async def test_globs_add_paths() -> None:
     globs = ("/pooling", "/v1/x*", "/é?/[ab]")
-    async with raw_server(echo) as upstream, proxying(upstream.url, passthrough_paths=globs) as proxy:
-        async with proxy.connect() as client:
-            for path in ("/pooling", "/v1/x", "/v1/xy/z", "/%70ooling", "/%c3%a9z/a"):
-                assert (await client.ask(wire.request(path))).body.decode() == f"GET {path}"
-            for path in ("/pooling/", "/v1/y", "/v1/x/../y", "/v1/x%2f..%2fy", "/a/pooling", "/v1/x%0a"):
-                assert (await client.ask(wire.request(path))).status == 404
+    async with (
+        raw_server(echo) as upstream,
+        proxying(upstream.url, passthrough_paths=globs) as proxy,
+        proxy.connect() as client,
+    ):
+        for path in ("/pooling", "/v1/x", "/v1/xy/z", "/%70ooling", "/%c3%a9z/a"):
+            assert (await client.ask(wire.request(path))).body.decode() == f"GET {path}"
+        for path in ("/pooling/", "/v1/y", "/v1/x/../y", "/v1/x%2f..%2fy", "/a/pooling", "/v1/x%0a"):
+            assert (await client.ask(wire.request(path))).status == 404
 
 
 async def test_a_glob_for_everything_still_refuses_what_decodes_to_something_else() -> None:
-    async with raw_server(echo) as upstream, proxying(upstream.url, passthrough_paths=("*",)) as proxy:
-        async with proxy.connect() as client:
-            assert (await client.ask(wire.request("/metrics"))).status == 200
-            for path in ("/a/../b", "/a/%2e%2e/b", "/%252e", "//a"):
-                assert (await client.ask(wire.request(path))).status == 404
-            assert (await client.ask(wire.request("/healthz"))).json() == {"status": "ok"}
+    async with (
+        raw_server(echo) as upstream,
+        proxying(upstream.url, passthrough_paths=("*",)) as proxy,
+        proxy.connect() as client,
+    ):
+        assert (await client.ask(wire.request("/metrics"))).status == 200
+        for path in ("/a/../b", "/a/%2e%2e/b", "/%252e", "//a"):
+            assert (await client.ask(wire.request(path))).status == 404
+        assert (await client.ask(wire.request("/healthz"))).json() == {"status": "ok"}
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "HEAD"])
@@ -176,7 +186,11 @@ async def test_an_encoded_chat_path_is_rewritten_too() -> None:
         assert reply.error() == (400, "proxy_request_error", "invalid_request")
 
 
-PREFLIGHT = ("origin: https://a.test", "access-control-request-method: POST", "access-control-request-headers: x-a")
+PREFLIGHT = (
+    "origin: https://a.test",
+    "access-control-request-method: POST",
+    "access-control-request-headers: x-a",
+)
 
 
 async def test_a_preflight_is_answered_by_the_server_without_cors() -> None:
@@ -201,17 +215,26 @@ async def test_a_preflight_is_answered_here_with_cors() -> None:
     assert reply.header("access-control-max-age") == "7"
 
 
-@pytest.mark.parametrize(("origin", "allowed"), [("https://a.test", ["https://a.test"]), ("https://b.test", [])])
+@pytest.mark.parametrize(
+    ("origin", "allowed"), [("https://a.test", ["https://a.test"]), ("https://b.test", [])]
+)
 @pytest.mark.parametrize("model", [LISTED, PLAIN, None])
-async def test_cors_replaces_what_the_server_allows(origin: str, allowed: list[str], model: str | None) -> None:
+async def test_cors_replaces_what_the_server_allows(
+    origin: str, allowed: list[str], model: str | None
+) -> None:
     async def script(_: RawRequest, __: StreamReader, writer: StreamWriter) -> None:
-        writer.write(wire.answer(b"{}", "access-control-allow-origin: *", "access-control-allow-credentials: true"))
+        writer.write(
+            wire.answer(b"{}", "access-control-allow-origin: *", "access-control-allow-credentials: true")
+        )
 
     cors = Cors(("https://a.test",))
-    async with raw_server(script) as upstream, proxying(upstream.url, cors=cors) as proxy:
-        async with proxy.connect() as client:
-            field = f"origin: {origin}"
-            reply = await client.ask(wire.chat(model, field) if model else wire.request("/metrics", None, field))
+    async with (
+        raw_server(script) as upstream,
+        proxying(upstream.url, cors=cors) as proxy,
+        proxy.connect() as client,
+    ):
+        field = f"origin: {origin}"
+        reply = await client.ask(wire.chat(model, field) if model else wire.request("/metrics", None, field))
     assert reply.status == (200 if model else 404)
     assert [value for name, value in reply.headers if name == "access-control-allow-origin"] == allowed
     assert reply.header("access-control-allow-credentials") is None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from proxy.upstream import MAX_IDLE_S
 from tests.servers import raw_server, read_request, reset
 from tests.transport import wire
 from tests.transport.proxying import LISTED, PLAIN, proxying
@@ -113,7 +114,11 @@ async def test_an_answer_before_the_request_was_read_closes_the_connection() -> 
 
 
 async def test_an_idle_connection_is_given_up_before_the_server_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with raw_server(keep_answering) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
+    async with (
+        raw_server(keep_answering) as upstream,
+        proxying(upstream.url) as proxy,
+        proxy.connect() as client,
+    ):
         await client.ask(wire.chat(PLAIN))
         await client.ask(wire.chat(PLAIN))
         assert len(upstream.connections) == 1
@@ -124,8 +129,6 @@ async def test_an_idle_connection_is_given_up_before_the_server_does(monkeypatch
 
 
 def test_idle_connections_are_kept_for_less_than_the_server_keeps_them() -> None:
-    from proxy.upstream import MAX_IDLE_S  # noqa: PLC0415 - the tests above change it
-
     assert 0 < MAX_IDLE_S < 5  # uvicorn's timeout_keep_alive, which vLLM leaves at its default
 
 
@@ -159,11 +162,17 @@ async def test_the_replacement_is_not_replaced() -> None:
 
     async with raw_server(script) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
         assert (await client.ask(wire.chat(PLAIN))).body == b"fine"
-        assert (await client.ask(wire.chat(PLAIN))).error() == (502, "proxy_upstream_error", "upstream_broken")
+        assert (await client.ask(wire.chat(PLAIN))).error() == (
+            502,
+            "proxy_upstream_error",
+            "upstream_broken",
+        )
         assert len(upstream.connections) == 2
 
 
-@pytest.mark.parametrize("sent", [b"H", b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n"])
+@pytest.mark.parametrize(
+    "sent", [b"H", b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n"]
+)
 async def test_a_request_that_the_server_began_to_answer_is_not_sent_again(sent: bytes) -> None:
     async def script(_: RawRequest, reader: StreamReader, writer: StreamWriter) -> None:
         writer.write(FINE)
@@ -172,7 +181,11 @@ async def test_a_request_that_the_server_began_to_answer_is_not_sent_again(sent:
 
     async with raw_server(script) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
         assert (await client.ask(wire.chat(PLAIN))).body == b"fine"
-        assert (await client.ask(wire.chat(PLAIN))).error() == (502, "proxy_upstream_error", "upstream_broken")
+        assert (await client.ask(wire.chat(PLAIN))).error() == (
+            502,
+            "proxy_upstream_error",
+            "upstream_broken",
+        )
         assert len(upstream.connections) == 1
 
 
@@ -181,7 +194,11 @@ async def test_a_fresh_connection_that_closes_is_not_replaced() -> None:
         return
 
     async with raw_server(script) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
-        assert (await client.ask(wire.chat(PLAIN))).error() == (502, "proxy_upstream_error", "upstream_broken")
+        assert (await client.ask(wire.chat(PLAIN))).error() == (
+            502,
+            "proxy_upstream_error",
+            "upstream_broken",
+        )
         assert len(upstream.connections) == 1
 
 
@@ -190,10 +207,17 @@ async def test_a_silent_kept_connection_is_not_replaced() -> None:
         writer.write(FINE)
         await reader.read()
 
-    async with raw_server(script) as upstream, proxying(upstream.url, timeouts={"first_byte_s": 0.2}) as proxy:
+    async with (
+        raw_server(script) as upstream,
+        proxying(upstream.url, timeouts={"first_byte_s": 0.2}) as proxy,
+    ):
         async with proxy.connect() as client:
             assert (await client.ask(wire.chat(PLAIN))).body == b"fine"
-            assert (await client.ask(wire.chat(PLAIN))).error() == (504, "proxy_upstream_error", "upstream_timeout")
+            assert (await client.ask(wire.chat(PLAIN))).error() == (
+                504,
+                "proxy_upstream_error",
+                "upstream_timeout",
+            )
         assert len(upstream.connections) == 1
 
 

@@ -7,6 +7,7 @@ import gzip
 import json
 import logging
 import socket
+import tracemalloc
 import zlib
 from typing import TYPE_CHECKING, Any
 
@@ -96,13 +97,16 @@ async def test_a_listed_stream_that_is_reset(head: bytes) -> None:
 async def test_a_listed_stream_that_falls_silent(head: bytes) -> None:
     data = wire.event("<think>a</think>b <thi")
     script = send(head, wire.chunk(data) if head is wire.STREAM_HEAD else data, stall=True)
-    async with raw_server(script) as upstream, proxying(upstream.url, timeouts={"idle_s": 0.05}) as proxy:
-        async with proxy.connect() as client:
-            reply = await client.ask(wire.chat(LISTED, stream=True))
-            stream = wire.events(reply.body)
-            assert wire.texts(last_error(stream, "upstream_timeout")) == ("a", "b <thi")
-            assert "idleSeconds" in stream[-1]["error"]["message"]
-            await (await upstream.connection()).wait_peer_closed()
+    async with (
+        raw_server(script) as upstream,
+        proxying(upstream.url, timeouts={"idle_s": 0.05}) as proxy,
+        proxy.connect() as client,
+    ):
+        reply = await client.ask(wire.chat(LISTED, stream=True))
+        stream = wire.events(reply.body)
+        assert wire.texts(last_error(stream, "upstream_timeout")) == ("a", "b <thi")
+        assert "idleSeconds" in stream[-1]["error"]["message"]
+        await (await upstream.connection()).wait_peer_closed()
 
 
 async def test_the_limit_for_a_whole_answer_does_not_end_a_stream() -> None:
@@ -117,16 +121,20 @@ async def test_the_limit_for_a_whole_answer_does_not_end_a_stream() -> None:
         writer.write(wire.chunk(wire.event("b", "stop") + wire.DONE) + wire.LAST_CHUNK)
 
     timeouts = {"answer_s": 0.05, "idle_s": 0}
-    async with raw_server(script) as upstream, proxying(upstream.url, timeouts=timeouts) as proxy:
-        async with proxy.connect() as client, proxy.connect() as other:
-            await client.send(wire.chat(LISTED, stream=True))
-            await client.head()
-            body = await client.piece()
-            # A whole answer that begins later runs into the limit, so the stream is past it.
-            assert (await other.ask(wire.chat(PLAIN))).status == 504
-            go.set()
-            while piece := await client.piece():
-                body += piece
+    async with (
+        raw_server(script) as upstream,
+        proxying(upstream.url, timeouts=timeouts) as proxy,
+        proxy.connect() as client,
+        proxy.connect() as other,
+    ):
+        await client.send(wire.chat(LISTED, stream=True))
+        await client.head()
+        body = await client.piece()
+        # A whole answer that begins later runs into the limit, so the stream is past it.
+        assert (await other.ask(wire.chat(PLAIN))).status == 504
+        go.set()
+        while piece := await client.piece():
+            body += piece
     assert wire.events(body)[-1] == "[DONE]"
 
 
@@ -149,6 +157,23 @@ async def test_an_unlisted_stream_is_cut_off_as_it_was(script: Script) -> None:
     assert b"data: b" in raw
 
 
+async def test_a_body_ended_by_a_reset_is_cut_off() -> None:
+    """The end of the connection ends a body without a length: an end in order, that is."""
+    seen = asyncio.Event()
+
+    async def script(_: RawRequest, __: StreamReader, writer: StreamWriter) -> None:
+        writer.write(CLOSE_HEAD + b"data: a\n\n")
+        await seen.wait()
+        reset(writer)
+
+    async with raw_server(script) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
+        await client.send(wire.chat(PLAIN, stream=True))
+        await client.head()
+        assert await client.piece() == b"data: a\n\n"
+        seen.set()
+        assert await client.rest() == b""
+
+
 async def test_an_unlisted_body_with_a_length_is_cut_off_as_it_was() -> None:
     script = send(LENGTH_HEAD, b"data: a\n\n")
     async with raw_server(script) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
@@ -159,13 +184,18 @@ async def test_an_unlisted_body_with_a_length_is_cut_off_as_it_was() -> None:
 
 @pytest.mark.parametrize("head", [wire.STREAM_HEAD, CLOSE_HEAD])
 async def test_an_unlisted_stream_that_falls_silent_is_cut_off(head: bytes) -> None:
-    script = send(head, wire.chunk(b"data: a\n\n") if head is wire.STREAM_HEAD else b"data: a\n\n", stall=True)
-    async with raw_server(script) as upstream, proxying(upstream.url, timeouts={"idle_s": 0.05}) as proxy:
-        async with proxy.connect() as client:
-            await client.send(wire.chat(PLAIN, stream=True))
-            await client.head()
-            assert await client.rest() == wire.chunk(b"data: a\n\n")
-            await (await upstream.connection()).wait_peer_closed()
+    script = send(
+        head, wire.chunk(b"data: a\n\n") if head is wire.STREAM_HEAD else b"data: a\n\n", stall=True
+    )
+    async with (
+        raw_server(script) as upstream,
+        proxying(upstream.url, timeouts={"idle_s": 0.05}) as proxy,
+        proxy.connect() as client,
+    ):
+        await client.send(wire.chat(PLAIN, stream=True))
+        await client.head()
+        assert await client.rest() == wire.chunk(b"data: a\n\n")
+        await (await upstream.connection()).wait_peer_closed()
 
 
 @pytest.mark.parametrize(
@@ -178,9 +208,12 @@ async def test_an_unlisted_stream_that_falls_silent_is_cut_off(head: bytes) -> N
     ],
 )
 async def test_a_stream_that_said_it_was_complete_is(parts: tuple[bytes, ...]) -> None:
-    async with raw_server(send(*parts)) as upstream, proxying(upstream.url) as proxy:
-        async with proxy.connect() as client:
-            reply = await client.ask(wire.chat(LISTED, stream=True))
+    async with (
+        raw_server(send(*parts)) as upstream,
+        proxying(upstream.url) as proxy,
+        proxy.connect() as client,
+    ):
+        reply = await client.ask(wire.chat(LISTED, stream=True))
     first, last = wire.events(reply.body)
     assert wire.texts([first]) == ("", "a")
     assert last == "[DONE]"
@@ -212,13 +245,16 @@ async def test_an_event_beyond_the_limit_ends_the_stream() -> None:
         wire.chunk(b"data: " + b"x" * 5000),
         stall=True,
     )
-    async with raw_server(script) as upstream, proxying(upstream.url, max_event_bytes=4000) as proxy:
-        async with proxy.connect() as client:
-            reply = await client.ask(wire.chat(LISTED, stream=True))
-            stream = wire.events(reply.body)
-            assert wire.texts(last_error(stream, "upstream_broken")) == ("a", "b <thi")
-            assert "maxEventBytes" in stream[-1]["error"]["message"]
-            await (await upstream.connection()).wait_peer_closed()
+    async with (
+        raw_server(script) as upstream,
+        proxying(upstream.url, max_event_bytes=4000) as proxy,
+        proxy.connect() as client,
+    ):
+        reply = await client.ask(wire.chat(LISTED, stream=True))
+        stream = wire.events(reply.body)
+        assert wire.texts(last_error(stream, "upstream_broken")) == ("a", "b <thi")
+        assert "maxEventBytes" in stream[-1]["error"]["message"]
+        await (await upstream.connection()).wait_peer_closed()
 
 
 CODERS = {
@@ -236,7 +272,9 @@ async def test_a_compressed_stream_is_read_all_the_same(coding: str) -> None:
 
     async def script(request: RawRequest, _: StreamReader, writer: StreamWriter) -> None:
         assert request.header("accept-encoding") == "identity"
-        writer.write(head + wire.chunk(coder.compress(wire.event("<think>a")) + coder.flush(zlib.Z_SYNC_FLUSH)))
+        writer.write(
+            head + wire.chunk(coder.compress(wire.event("<think>a")) + coder.flush(zlib.Z_SYNC_FLUSH))
+        )
         await go.wait()
         rest = wire.event("</think>b") + wire.event("", "stop") + wire.DONE
         writer.write(wire.chunk(coder.compress(rest) + coder.flush()) + wire.LAST_CHUNK)
@@ -274,14 +312,21 @@ async def test_a_faulty_compression_ends_in_the_envelope(body: bytes) -> None:
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_compressed_bomb_ends_in_an_error(stream: bool) -> None:
     bomb = gzip.compress(bytes(20_000_000))
+    tracemalloc.start()
     kind = "text/event-stream" if stream else "application/json"
     sent = wire.answer(bomb, "content-encoding: gzip", content_type=kind)
     limits = {"max_body_bytes": 100_000, "max_event_bytes": 100_000}
-    async with raw_server(send(sent)) as upstream, proxying(upstream.url, **limits) as proxy:
-        async with proxy.connect() as client:
-            reply = await client.ask(wire.chat(LISTED))
+    async with (
+        raw_server(send(sent)) as upstream,
+        proxying(upstream.url, **limits) as proxy,
+        proxy.connect() as client,
+    ):
+        reply = await client.ask(wire.chat(LISTED))
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
     assert b"upstream_broken" in reply.body
     assert len(reply.body) < 1000
+    assert peak_bytes < 10_000_000
 
 
 async def test_an_unknown_coding_is_relayed_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -335,11 +380,20 @@ async def test_a_reader_that_stops_stops_the_server(model: str) -> None:
             await drained
         writer.write(wire.LAST_CHUNK)
 
-    async with raw_server(script) as upstream, proxying(upstream.url) as proxy, proxy.connect(limit=1000) as client:
+    async with (
+        raw_server(script) as upstream,
+        proxying(upstream.url) as proxy,
+        proxy.connect(limit=1000) as client,
+    ):
         await client.send(wire.chat(model, stream=True))
         await client.head()
+        tracemalloc.start()
         await asyncio.wait_for(blocked.wait(), WAIT_S)
+        held_bytes = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
         assert written < BUFFERS_BYTES
+        # Both ends of the test are in this process too, with some 200 KiB of their own.
+        assert held_bytes < 2 * 1024 * 1024
         go.set()
         received = 0
         while size := int(await client.until(b"\r\n"), 16):
@@ -384,12 +438,14 @@ async def test_a_client_with_a_small_window_gets_everything() -> None:
     parts = [wire.chunk(stream[i : i + 5000]) for i in range(0, len(stream), 5000)]
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-        async with raw_server(send(wire.STREAM_HEAD, *parts, wire.LAST_CHUNK)) as upstream:
-            async with proxying(upstream.url) as proxy:
-                sock.connect((HOST, proxy.port))
-                sock.setblocking(False)
-                reader, writer = await asyncio.open_connection(sock=sock)
-                reply = await wire.Wire(reader, writer).ask(wire.chat(LISTED, stream=True))
-                writer.transport.abort()
+        async with (
+            raw_server(send(wire.STREAM_HEAD, *parts, wire.LAST_CHUNK)) as upstream,
+            proxying(upstream.url) as proxy,
+        ):
+            sock.connect((HOST, proxy.port))
+            sock.setblocking(False)
+            reader, writer = await asyncio.open_connection(sock=sock)
+            reply = await wire.Wire(reader, writer).ask(wire.chat(LISTED, stream=True))
+            writer.transport.abort()
     assert json.dumps("<4999>").encode() in reply.body
     assert reply.body == stream

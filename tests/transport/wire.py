@@ -109,7 +109,9 @@ def request(
 def chat(model: str, *fields: str, **members: Any) -> bytes:
     """Write a chat completion request."""
     body = {"model": model, "messages": [{"role": "user", "content": "hi"}], **members}
-    return request("/v1/chat/completions", json.dumps(body).encode(), "content-type: application/json", *fields)
+    return request(
+        "/v1/chat/completions", json.dumps(body).encode(), "content-type: application/json", *fields
+    )
 
 
 def answer(
@@ -148,11 +150,8 @@ def whole(text: str) -> bytes:
 
 def events(body: bytes) -> list[Any]:
     """Read the events of a stream; the last one's `[DONE]` stays text."""
-    found = []
-    for part in body.split(b"\n\n"):
-        if part.startswith(b"data: "):
-            found.append("[DONE]" if part == b"data: [DONE]" else json.loads(part[6:]))
-    return found
+    datas = [part[6:] for part in body.split(b"\n\n") if part.startswith(b"data: ")]
+    return ["[DONE]" if data == b"[DONE]" else json.loads(data) for data in datas]
 
 
 def texts(stream: Iterable[Any]) -> tuple[str, str]:

@@ -125,6 +125,25 @@ def test_bytes_of_a_character_that_began_earlier() -> None:
     assert dealt(raw) == [({R: "\u8003"}, ["\ufffd"], None), ({C: "x"}, ["</think>", "x"], None)]
 
 
+def test_a_short_token_behind_such_a_character() -> None:
+    content = [entry("\ufffd", b"\x83"), entry("</"), entry("think>"), entry("x")]
+    said = choice({"content": "\u8003</think>x"}) | {"logprobs": {"content": content}}
+    assert dealt(streams.say("<think>") + event(chunk(said))) == [
+        ({R: "\u8003"}, ["\ufffd"], None),
+        ({C: "x"}, ["</", "think>", "x"], None),
+    ]
+
+
+def test_tokens_that_are_no_text_by_themselves() -> None:
+    # vLLM writes the replacement character for each, which has three bytes.
+    content = [entry("\ufffd"), entry("\ufffd"), entry("</think>"), entry("x")]
+    said = choice({"content": "\u00e9</think>x"}) | {"logprobs": {"content": content}}
+    assert dealt(streams.say("<think>") + event(chunk(said))) == [
+        ({R: "\u00e9"}, ["\ufffd", "\ufffd"], None),
+        ({C: "x"}, ["</think>", "x"], None),
+    ]
+
+
 def test_bytes_of_a_character_that_is_still_to_come() -> None:
     content = [entry("r"), entry("</think>"), entry("x"), entry("\ufffd", b"\xf0\x9f")]
     raw = streams.say("<think>") + event(

@@ -1,0 +1,163 @@
+"""Recover the tool calls that a turn left in its thinking, and stopped.
+
+`Recovery` stands behind the splitter, spans in and spans out. The calls that end the thinking are taken out
+of it and become the turn's calls when the turn ends by itself, nothing visible was said outside the thinking,
+and no call came the proper way. In every other case the spans come out as they went in, later at most.
+
+    spans, in order      what happens
+    reasoning            goes through a `Finder`; what ends the text so far is held
+    blank content        is held behind what is held
+    visible content      settles it: everything held goes out, and from here on spans pass
+    something else       the same (`interrupt`)
+    the end              the calls are taken out, or everything held goes out
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from proxy.calls import Block
+from proxy.coercion import write_arguments
+from proxy.lines import VISIBLE
+from proxy.spans import Channel, Span
+from proxy.toolcalls import Finder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from proxy.calls import Call
+    from proxy.toolcalls import Piece
+
+
+class Recovered(NamedTuple):
+    """A call ready to be made."""
+
+    name: str
+    arguments: str
+    """JSON, typed by the tool's schema."""
+    id: str
+    """The model's own id, "" where it gave none."""
+
+
+class Recovery:
+    """The machine for one turn."""
+
+    def __init__(self, tools: Mapping[str, Any], *, holds: bool = True) -> None:
+        """Begin a turn.
+
+        Args:
+            tools: the tools that may be called, each with the schema of its parameters.
+            holds: take calls out of the text; otherwise text passes at once, and calls are only noted.
+        """
+        self._tools = tools
+        self._holds = holds
+        self._finder = Finder()
+        self._held: list[Span | Block] = []
+        self._out: list[Span] = []
+        self._end = 0  # of the latest span
+        self._settled = not tools
+        self._shown = False  # visible reasoning went out
+        self._drafts: list[Block] = []
+        self.calls: list[Recovered] = []
+        """The calls of the turn, once it has ended and was left with nothing but them."""
+        self.blocks: list[Block] = []
+        """With the same conditions, every block that could be called, drafts too."""
+
+    def passes(self, text: str) -> bool:
+        """Tell at a glance that text would come out as it is, whatever its channel."""
+        return self._settled or (not self._held and self._finder.passes(text))
+
+    def feed(self, spans: Sequence[Span]) -> list[Span]:
+        """Take the next spans; return those that are certain."""
+        for span in spans:
+            self._end = max(self._end, span.end)
+            if self._settled:
+                self._out.append(span)
+            elif span.channel is Channel.REASONING:
+                self._write(self._finder.feed(span.text))
+            else:
+                self._read_content(span)
+        out = self._take()
+        return out if self._holds else list(spans)
+
+    def interrupt(self) -> list[Span]:
+        """Something other than text comes, a call or a refusal: return what was held, and hold no more."""
+        self._settle()
+        return self._take() if self._holds else []
+
+    def finish(self, *, stopped: bool) -> list[Span]:
+        """End the turn: return what was held and is no call; `calls` and `blocks` say what was found.
+
+        Args:
+            stopped: the turn ended by itself, and is over.
+        """
+        if stopped and not self._settled:
+            self._end_text()
+            run = [piece for piece in self._held if isinstance(piece, Block)]
+            self.blocks = [block for block in (*self._drafts, *run) if _admits(self._tools, [block])]
+            if run and _admits(self._tools, run):
+                self.calls = [self._recover(call) for block in run for call in block.calls]
+                # White space goes out with the thinking it stands in, but is none by itself.
+                spans = [piece for piece in self._held if isinstance(piece, Span)]
+                self._held = [span for span in spans if self._shown and span.channel is Channel.REASONING]
+        return self.interrupt()
+
+    def _recover(self, call: Call) -> Recovered:
+        return Recovered(call.name, write_arguments(call, self._tools[call.name]), call.id)
+
+    def _read_content(self, span: Span) -> None:
+        self._end_text()
+        if VISIBLE.search(span.text):
+            self._settle()
+        if self._held:
+            self._held.append(span)
+        else:
+            self._out.append(span)
+
+    def _end_text(self) -> None:
+        """End the reasoning text so far; what ends it is held here."""
+        self._write(self._finder.finish())
+        self._held += [self._span(piece) if isinstance(piece, str) else piece for piece in self._finder.run]
+        self._finder = Finder()
+
+    def _settle(self) -> None:
+        if not self._settled:
+            self._end_text()
+            self._release()
+            self._settled = True
+
+    def _write(self, pieces: list[Piece]) -> None:
+        if not pieces:
+            return
+        self._release()
+        for piece in pieces:
+            self._draft(piece) if isinstance(piece, Block) else self._out.append(self._span(piece))
+            self._shown = self._shown or isinstance(piece, Block) or VISIBLE.search(piece) is not None
+
+    def _release(self) -> None:
+        for piece in self._held:
+            self._draft(piece) if isinstance(piece, Block) else self._out.append(piece)
+        self._held = []
+
+    def _draft(self, block: Block) -> None:
+        self._drafts.append(block)
+        self._out.append(self._span(block.raw))
+
+    def _span(self, text: str) -> Span:
+        return Span(Channel.REASONING, text, self._end)
+
+    def _take(self) -> list[Span]:
+        out, self._out = self._out, []
+        return [span._replace(end=self._end) if span.end < self._end else span for span in out]
+
+
+def assign_ids(calls: Iterable[Recovered], ids: Iterator[str]) -> list[str]:
+    """Return an id for each call: the model's own while it is the first of its kind, or the next of `ids`."""
+    assigned: list[str] = []
+    for call in calls:
+        assigned.append(call.id if call.id and call.id not in assigned else next(ids))
+    return assigned
+
+
+def _admits(tools: Mapping[str, Any], blocks: Iterable[Block]) -> bool:
+    return all(call.name in tools for block in blocks for call in block.calls)

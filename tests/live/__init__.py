@@ -1,0 +1,1 @@
+"""Tests against a model server that somebody started; see docs/testing.md."""

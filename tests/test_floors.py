@@ -1,0 +1,76 @@
+"""The package has four floors, and imports only go down (`docs/design.md`)."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "proxy"
+
+TEXT = {"rules", "presets", "markers", "lines", "hold", "spans", "block", "content", "splitter", "toolcalls", "dialects", "coercion"}
+WIRE = {"sse", "chat", "logprobs", "headers", "gate", "errors", "reply"}
+TURN = {"prompt", "history", "request", "reasoning", "turn", "response", "stream", "offline"}
+PURE = TEXT | WIRE | TURN
+
+ALLOWED_OUTSIDE = {
+    *("__future__", "typing", "collections", "dataclasses", "enum", "functools", "fnmatch", "itertools", "re"),
+    *("copy", "bisect", "json", "orjson", "urllib", "zlib", "httptools"),
+}
+"""What a pure module may import: no clock, randomness, logging, network, files."""
+
+
+def imported(module: str) -> set[str]:
+    """The modules that a module imports, `proxy.x` as `.x`."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse((PACKAGE / f"{module}.py").read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            names = [f"{base}.{alias.name}" for alias in node.names] if base == "proxy" else [base]
+        else:
+            continue
+        for name in names:
+            first, _, rest = name.partition(".")
+            found.add(f".{rest.partition('.')[0]}" if first == "proxy" else first)
+    return found
+
+
+def existing(floor: set[str]) -> list[str]:
+    return sorted(name for name in floor if (PACKAGE / f"{name}.py").exists())
+
+
+@pytest.mark.parametrize("module", existing(PURE))
+def test_pure_modules_import_nothing_that_acts(module: str) -> None:
+    assert {name for name in imported(module) if not name.startswith(".")} <= ALLOWED_OUTSIDE
+
+
+@pytest.mark.parametrize(
+    ("floor", "below"),
+    [(TEXT, TEXT), (WIRE, WIRE), (TURN, PURE)],
+    ids=["text", "wire", "turn"],
+)
+def test_imports_go_down(floor: set[str], below: set[str]) -> None:
+    for module in existing(floor):
+        assert {name[1:] for name in imported(module) if name.startswith(".")} <= below, module
+
+
+@pytest.mark.parametrize("module", existing(PURE))
+def test_pure_modules_are_not_async(module: str) -> None:
+    tree = ast.parse((PACKAGE / f"{module}.py").read_text(encoding="utf-8"))
+    assert not [node for node in ast.walk(tree) if isinstance(node, (ast.AsyncFunctionDef, ast.Await))]
+
+
+def test_pydantic_stays_in_config_and_fastapi_in_the_application() -> None:
+    for file in PACKAGE.glob("*.py"):
+        names = imported(file.stem)
+        assert not names & {"pydantic", "pydantic_settings"}, file.name
+        if "fastapi" in names:
+            assert file.stem in {"app", "health", "demo"}, file.name
+
+
+def test_no_module_outgrows_its_floor() -> None:
+    sizes = {file.name: len(file.read_text(encoding="utf-8").splitlines()) for file in PACKAGE.rglob("*.py")}
+    assert {name: size for name, size in sizes.items() if size > 330} == {}

@@ -1,0 +1,1 @@
+"""Tool calls inside thinking: found, typed, and recovered."""

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import json
+from itertools import permutations
+
+import pytest
+
+from proxy import dialects
+from proxy.coercion import write_arguments
+from proxy.dialects import DIALECTS, OPENERS, STRAY_CLOSERS
+from proxy.toolcalls import BLOCK_LIMIT, HEAD_LIMIT, RUN_LIMIT, Finder
+from tests.toolcalls.cases import CASES, HERMES, MALFORMED, QWEN, TOOLS, Case
+from tests.toolcalls.feeding import blocks, every_cut, find, raw
+
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+CALL = "<tool_call>get_time</tool_call>"
+
+
+@each_case
+def test_reads_every_dialect_however_it_is_cut(case: Case) -> None:
+    text = f"Let me see.\n{case.text}\n"
+    for cuts in every_cut(text):
+        pieces, run = find(text, cuts)
+        calls = [call for block in blocks(run) for call in block.calls]
+        typed = [(call.name, json.loads(write_arguments(call, TOOLS[call.name]))) for call in calls]
+        assert pieces == ["Let me see.\n"]
+        assert typed == case.calls
+        assert tuple(call.id for call in calls if call.id) == case.ids
+        assert len(blocks(run)) == case.blocks
+        assert raw(run) == f"{case.text}\n"
+
+
+@each_case
+def test_a_block_is_raw_text_with_its_envelope(case: Case) -> None:
+    _, run = find(case.text)
+    if case.blocks == 1:
+        assert [block.raw for block in blocks(run)] == [case.text]
+
+
+@each_case
+def test_what_is_cut_off_is_no_call(case: Case) -> None:
+    whole = [block.raw for block in blocks(find(case.text)[1])]
+    for end in range(len(case.text)):
+        pieces, run = find(case.text[:end])
+        assert raw(pieces) + raw(run) == case.text[:end]
+        # A call that needs no envelope is complete before its closer, and several come one by one.
+        for block in blocks([*pieces, *run]):
+            assert (
+                block.raw in whole or case.text.startswith("<", 0) and block.raw + "</" in case.text + "</"
+            ), end
+
+
+@pytest.mark.parametrize("text", MALFORMED.values(), ids=MALFORMED.keys())
+def test_what_is_malformed_is_text(text: str) -> None:
+    for cuts in every_cut(text):
+        assert find(text, cuts) == ([text], [])
+
+
+@pytest.mark.parametrize("text", MALFORMED.values(), ids=MALFORMED.keys())
+def test_a_call_behind_what_is_malformed_is_found(text: str) -> None:
+    whole = f"{text}\n{QWEN}"
+    for cuts in every_cut(whole):
+        pieces, run = find(whole, cuts)
+        assert pieces == [f"{text}\n"]
+        assert [block.raw for block in blocks(run)] == [QWEN]
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        "<tool_call><function=read><parameter=path>/x",
+        '<tool_call>{"name": "read", "argum',
+        "<tool_call>read <arg_key>path",
+        "<tool_call><tool_call>",
+        "<｜DSML｜tool_calls>",  # noqa: RUF001
+    ],
+)
+def test_a_call_that_was_begun_anew_is_found(begun: str) -> None:
+    text = f"{begun}\nNo, better:\n{QWEN}"
+    for cuts in every_cut(text):
+        pieces, run = find(text, cuts)
+        assert pieces == [f"{begun}\nNo, better:\n"]
+        assert [block.raw for block in blocks(run)] == [QWEN]
+
+
+def test_a_call_quoted_in_one_that_is_cut_off_is_not_found() -> None:
+    text = f"<tool_call><function=write><parameter=content>Example: {HERMES}"
+    for cuts in every_cut(text):
+        assert find(text, cuts) == ([text], [])
+
+
+def test_drafts_come_before_the_visible_text_that_shows_they_are() -> None:
+    finder = Finder()
+    assert finder.feed(f"First {QWEN}") == ["First "]
+    assert finder.feed("\n\n") == []
+    out = finder.feed("no,")
+    assert raw(out) == f"{QWEN}\n\nno,"
+    assert [block.raw for block in blocks(out)] == [QWEN]
+    assert finder.run == []
+
+
+def test_drafts_before_a_call() -> None:
+    text = f"a {HERMES} b {QWEN} c {QWEN}\n{CALL}\n"
+    for cuts in every_cut(text):
+        pieces, run = find(text, cuts)
+        assert raw(pieces) == f"a {HERMES} b {QWEN} c "
+        assert [block.raw for block in blocks(pieces)] == [HERMES, QWEN]
+        assert [block.raw for block in blocks(run)] == [QWEN, CALL]
+
+
+def test_a_draft_followed_by_a_call_that_is_cut_off_leaves_nothing() -> None:
+    text = f"{QWEN}\n<tool_call>\n<function=read>\n<param"
+    for cuts in every_cut(text):
+        pieces, run = find(text, cuts)
+        assert raw(pieces) == text
+        assert run == []
+
+
+def test_text_goes_out_at_the_character_that_disproves_an_opener() -> None:
+    finder = Finder()
+    for char, expected in (("a", "a"), (" ", " "), ("<", ""), ("t", ""), ("o", ""), ("p", "<top"), ("[", "")):
+        assert raw(finder.feed(char)) == expected
+    assert raw(finder.feed("T")) == ""
+    assert raw(finder.feed("HE")) == "[THE"
+
+
+def test_prose_goes_out_at_the_character_that_disproves_a_call() -> None:
+    finder = Finder()
+    assert finder.feed("The <tool_call>") == ["The "]
+    assert raw(finder.feed(" tag ")) == ""
+    assert raw(finder.feed("i")) == "<tool_call> tag i"
+
+
+def test_a_closer_alone_belongs_to_the_call_before_it() -> None:
+    call = "<function=get_time>\n</function>"
+    for tail in ("</tool_call>", "\n</tool_call>", " \n</seed:tool_call>"):
+        for cuts in every_cut(call + tail + "\n"):
+            pieces, run = find(call + tail + "\n", cuts)
+            assert pieces == []
+            assert [block.raw for block in blocks(run)] == [call + tail]
+    for tail in ("</tool_call></tool_call>", "x</tool_call>", "</minimax:tool_call>", "</tool_calls>"):
+        for cuts in every_cut(call + tail):
+            pieces, run = find(call + tail, cuts)
+            assert raw(pieces) == call + tail
+            assert run == []
+
+
+def test_a_block_is_held_up_to_its_limit() -> None:
+    begin, end = "<tool_call><function=read><parameter=path>", "</parameter></function></tool_call>"
+    fits = "x" * (BLOCK_LIMIT - len(begin) - len(end))
+    for cuts in ([], [5], [BLOCK_LIMIT - 1], [BLOCK_LIMIT], list(range(0, BLOCK_LIMIT, 1000))):
+        pieces, run = find(begin + fits + end, cuts)
+        assert (pieces, [block.raw for block in blocks(run)]) == ([], [begin + fits + end])
+        assert find(begin + "x" + fits + end, cuts) == ([begin + "x" + fits + end], [])
+
+
+def test_a_block_past_its_limit_goes_out() -> None:
+    finder = Finder()
+    begin = "<tool_call><function=read><parameter=path>"
+    assert finder.feed(begin + "x" * (BLOCK_LIMIT - len(begin) - 1)) == []
+    assert len(raw(finder.feed("x"))) == BLOCK_LIMIT
+    assert finder.feed("x") == ["x"]
+
+
+def test_a_run_past_its_limit_is_drafts_up_to_the_next_visible_text() -> None:
+    block = f"<tool_call>{'x' * 200}</tool_call>"
+    count = RUN_LIMIT // len(block)
+    assert len(blocks(find(block * count)[1])) == count
+    pieces, run = find(block * (count + 5))
+    assert (raw(pieces), run) == (block * (count + 5), [])
+    pieces, run = find(block * (count + 5) + "." + block)
+    assert [block.raw for block in blocks(run)] == [block]
+
+
+def test_white_space_before_anything_visible_is_held_up_to_its_limit() -> None:
+    assert find(" " * HEAD_LIMIT + QWEN)[0] == []
+    assert find(" " * (HEAD_LIMIT + 1) + QWEN)[0] == [" " * (HEAD_LIMIT + 1)]
+    assert find(" " * HEAD_LIMIT) == ([], [" " * HEAD_LIMIT])
+
+
+def test_passes_only_what_feed_returns_as_it_is() -> None:
+    finder = Finder()
+    assert not finder.passes("a")
+    finder.feed("a")
+    assert finder.passes("a ")
+    assert not finder.passes("a < b")
+    assert not finder.passes("[")
+    finder.feed("<")
+    assert not finder.passes("a")
+    finder.feed(f"= {CALL}")
+    assert not finder.passes("a")
+    finder.feed("a")
+    assert finder.passes("a")
+
+
+def test_no_marker_is_the_beginning_of_another_that_counts_in_the_same_place() -> None:
+    """Else what a text says would depend on how it is cut."""
+    together = [tuple(OPENERS)]
+    together += [(*OPENERS, *closers) for closers in STRAY_CLOSERS.values()]
+    for row in DIALECTS:
+        together += [
+            tuple(filter(None, (row.call, *row.closers))),
+            tuple(filter(None, (row.key, row.call_end, *row.closers))),
+            tuple(filter(None, (row.key, row.value_end))),
+            row.name_ends,
+        ]
+    for markers in together:
+        assert not [pair for pair in permutations(markers, 2) if pair[1].startswith(pair[0])]
+
+
+def test_dialects_that_share_an_opener_differ_in_what_follows() -> None:
+    for rows in OPENERS.values():
+        begins = "".join(row.begins for row in rows)
+        assert len(set(begins)) == len(begins)
+        assert [row.begins for row in rows].count("") <= 1
+        assert all(row.begins for row in rows[:-1]) or len(rows) == 1
+
+
+def test_every_row_has_a_case() -> None:
+    openers = [opener for row in dialects.DIALECTS for opener in row.openers]
+    assert not [opener for opener in openers if not any(case.text.startswith(opener) for case in CASES)]
