@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
+CLIENTS_VENV ?= .venv-clients
+NODE_MODULES := tests/clients/node_modules/.package-lock.json
 
 PY := $(VENV)/bin/python
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
@@ -24,6 +26,10 @@ test: $(VENV)/.stamp-dev ## Run all tests, with branch coverage
 
 test-fast: $(VENV)/.stamp-dev ## Run the tests that are not marked slow, without coverage
 	$(PY) -m pytest -m 'not slow and not clients and not live' $(ARGS)
+
+# Clients in Python and Node, each from its lock; the Node that runs them comes with them, npm has to be there.
+test-clients: $(VENV)/.stamp-dev $(CLIENTS_VENV)/.stamp $(NODE_MODULES) ## Run real clients against the proxy (needs npm)
+	CLIENTS_VENV=$(CLIENTS_VENV) $(PY) -m pytest -m clients tests/clients $(ARGS)
 
 test-upstream: $(VENV)/.stamp-dev ## Run the live tests against a model server (UPSTREAM=http://host:port MODEL=name)
 	@test -n '$(UPSTREAM)' -a -n '$(MODEL)' || { \
@@ -83,13 +89,6 @@ $(VENV)/.stamp-dev: $(VENV)/.stamp-runtime requirements/dev.txt
 build/lock/bin/uv:
 	@$(PYTHON) -m venv build/lock
 	@build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
-
-CLIENTS_VENV ?= .venv-clients
-NODE_MODULES := tests/clients/node_modules/.package-lock.json
-
-# Clients in Python and Node, each from its lock; the Node that runs them comes with them, npm has to be there.
-test-clients: $(VENV)/.stamp-dev $(CLIENTS_VENV)/.stamp $(NODE_MODULES) ## Run real clients against the proxy (needs npm)
-	CLIENTS_VENV=$(CLIENTS_VENV) $(PY) -m pytest -m clients tests/clients $(ARGS)
 
 $(CLIENTS_VENV)/.stamp: requirements/clients.txt
 	@echo 'Installing the locked Python clients into $(CLIENTS_VENV)'

@@ -167,8 +167,8 @@ def _at_its_end(raw: bytes) -> list[bytes]:
 def test_a_changed_event_keeps_all_else() -> None:
     raw = (
         b': c\r\nevent: e\r\nid: 7\r\ndata: {"z": 1, "id": "a", "choices": [{"x": {"y": [1.5, null]}, "index":'
-        b' 0, "delta": {"p": "q", "content": "<think>r</think>x", "o": []}, "logprobs": null, "finish_reaso'
-        b'n": null, "stop_reason": 5}], "usage": {"n": 18446744073709551616}, "created": 3}\r\n\r\n'
+        b' 0, "delta": {"p": "q", "content": "<think>r</think>x", "o": []}, "logprobs": null, "finish_reas'
+        b'on": null, "stop_reason": 5}], "usage": {"n": 18446744073709551616}, "created": 3}\r\n\r\n'
     )
     assert rewrite(raw) == (
         b'data: {"id":"a","created":3,"choices":[{"index":0,"delta":{"reasoning_content":"r"},"logprobs":'
