@@ -8,11 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 class Start(StrEnum):
     """When splitting engages."""
@@ -151,27 +146,6 @@ TAG_SETS: dict[str, TagSet] = {
     )
 }
 """The table of tag sets, by the name that the configuration uses. Sources: `docs/families.md`."""
-
-
-def check_tags(openers: Iterable[str], closers: Iterable[str]) -> list[str]:
-    """Return why a tag set of a user's own can't be split the same way under every cut; empty if it can.
-
-    A marker that is the end of another is fine: both are decided at the same character.
-    """
-    openers, closers = tuple(openers), tuple(closers)
-    problems = [f"{marker!r} is an opener and a closer" for marker in openers if marker in closers]
-    markers = tuple(dict.fromkeys((*openers, *closers)))
-    for marker in markers:
-        if not marker:
-            problems.append("a marker is empty")
-        elif marker[0].isspace() or marker[0] in "\ufeff\u200b`~":
-            problems.append(f"{marker!r} begins with white space, a backtick or a tilde")
-        problems += [
-            f"{marker!r} is the beginning or the inside of {other!r}"
-            for other in markers
-            if other != marker and marker and marker in other[:-1]
-        ]
-    return problems
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ class Entry:
     rule: Rule
     origin: str = "built in"
     """Where it was written, for people: `config/proxy.yaml:7`, a variable's name, the command line."""
-    sources: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Where each value of the rule that is not a default came from."""
 
 
