@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from dataclasses import replace
@@ -29,6 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     defaults = argparse.Namespace(
         run=_serve_or_demo, config=None, host=None, port=None, upstream=None, models=None, workers=1
     )
+    # What is imported and built now stays: looking for garbage in it only delays the start. `serve` turns
+    # the collector on again.
+    gc.disable()
     options = _build_parser().parse_args(arguments, defaults)
     try:
         options.run(options)

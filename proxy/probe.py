@@ -44,6 +44,7 @@ _MAX_ANSWER_BYTES = 1024 * 1024
 
 _OK = 200
 _SERVER_ERRORS = 500
+_TOO_MANY_REQUESTS = 429
 _NO_ACCESS = (401, 403)
 _NO_ENDPOINT = (404, 405)
 
@@ -97,7 +98,7 @@ class Probe:
             if tail is None and status not in (*_NO_ACCESS, *_NO_ENDPOINT):
                 notes.once("the model server could not say where its prompts end", status=str(status))
             if status not in _NO_ACCESS:  # those are this client's own affair
-                passing = not status or status >= _SERVER_ERRORS
+                passing = not status or status == _TOO_MANY_REQUESTS or status >= _SERVER_ERRORS
                 self._keep(question, (now + (RETRY_S if passing else KEEP_S), tail))
         return rule if tail is None else prompt.settle_start(rule, tail)
 

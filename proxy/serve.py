@@ -62,6 +62,7 @@ class _Server(uvicorn.Server):
         # What was imported and built so far stays: the collector need not look at it again.
         gc.collect()
         gc.freeze()
+        gc.enable()
         self.ready.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -1,0 +1,1 @@
+"""Every text form of thinking, and every way it starts."""
