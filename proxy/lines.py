@@ -183,6 +183,10 @@ class Indent:
         """White space alone up to the end, or up to a tool call, was a blank line."""
         self._space = ""
 
+    def close(self) -> None:
+        """The answer is over: what was held was a blank line, and what comes passes."""
+        self._space, self.open = "", False
+
     def _release(self, text: str) -> str:
         text, self._space, self.open = self._space + text, "", False
         return text

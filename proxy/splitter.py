@@ -157,6 +157,7 @@ class Splitter:
         if self._state is _State.BLOCK:
             self._end_block()
         self._put(self._content.release_hold())
+        self._content.indent.close()
         self._state = _State.PASS
         return self._spans.take()
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 _END = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 _LINE = re.compile(rb"[^\r\n]*(?>\r\n|\n|\r|\Z)")
 _BOM = b"\xef\xbb\xbf"
-_TAIL = 3  # an end is at most four bytes: the last three may be the beginning of one
+_TAIL = 2  # what may be the beginning of an end is one line break, and that is at most CR and LF
 
 
 class Event(NamedTuple):
@@ -58,13 +58,14 @@ class Decoder:
         self._buffer = bytearray()
         self._scanned = 0
         self._begun = False  # the byte order mark, or its absence, is behind us
+        self._after_cr = False  # the last event ended in a CR, of which the LF may be still to come
         self.overflow = False
         """An event was larger than allowed. It is not given out, nor is anything behind it."""
 
     @property
     def at_boundary(self) -> bool:
         """Whether what comes next is the beginning of an event."""
-        return self._begun and not (self._buffer or self.overflow)
+        return self._begun and not (self._buffer or self._after_cr or self.overflow)
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Take the next bytes; return the events that they complete."""
@@ -84,6 +85,12 @@ class Decoder:
                 # An event of its own, so that no other has to mind it.
                 events.append(Event(_BOM, None))
                 start = len(_BOM)
+        if self._after_cr and buffer:
+            self._after_cr = False
+            if buffer.startswith(b"\n"):
+                # By itself as well: whatever becomes of the next event, it stays behind its CR.
+                events.append(Event(b"\n", None))
+                start = 1
         scan = max(start, self._scanned)
         while True:
             found = _END.search(buffer, scan)
@@ -92,7 +99,7 @@ class Decoder:
             if not found or self.overflow:
                 break
             events.append(_read(bytes(buffer[start:end])))
-            # After a CR the LF of a CRLF may be still to come: the next event then has a blank line in front.
+            self._after_cr = buffer[end - 1] == ord("\r")
             start = scan = end
         del buffer[: len(buffer) if self.overflow else start]
         self._scanned = max(scan - start, len(buffer) - _TAIL, 0)

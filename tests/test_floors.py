@@ -9,13 +9,36 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "proxy"
 
-TEXT = {"rules", "presets", "markers", "lines", "hold", "spans", "block", "content", "splitter", "toolcalls", "dialects", "coercion"}
+TEXT = {
+    "rules",
+    "presets",
+    "markers",
+    "lines",
+    "hold",
+    "spans",
+    "block",
+    "content",
+    "splitter",
+    "toolcalls",
+    "dialects",
+    "coercion",
+}
 WIRE = {"sse", "chat", "logprobs", "headers", "gate", "errors", "reply"}
 TURN = {"prompt", "history", "request", "reasoning", "turn", "response", "stream", "offline"}
 PURE = TEXT | WIRE | TURN
 
 ALLOWED_OUTSIDE = {
-    *("__future__", "typing", "collections", "dataclasses", "enum", "functools", "fnmatch", "itertools", "re"),
+    *(
+        "__future__",
+        "typing",
+        "collections",
+        "dataclasses",
+        "enum",
+        "functools",
+        "fnmatch",
+        "itertools",
+        "re",
+    ),
     *("copy", "bisect", "json", "orjson", "urllib", "zlib", "httptools"),
 }
 """What a pure module may import: no clock, randomness, logging, network, files."""

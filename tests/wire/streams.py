@@ -74,6 +74,11 @@ def read(raw: bytes) -> list[Any]:
     return [parse(event.data) for event in events]
 
 
+def lines(raw: bytes) -> list[bytes]:
+    """The lines that say something. Of a CRLF cut in two, the LF may be left of an event that was dropped."""
+    return [line for line in raw.splitlines() if line]
+
+
 def parse(data: bytes | None) -> Any:
     try:
         return json.loads(data or b"")

@@ -193,9 +193,9 @@ def test_odd_shapes_stay_with_the_last_piece(logprobs: Any, ids: Any) -> None:
 
 
 def test_many_pieces_and_many_tokens_at_once() -> None:
-    tokens = ["<think>", "r", "</think>", "x\n"] * 3000
+    tokens = ["<think>", "r", "</think>", "x\n"] * 1000
     found = dealt(burst(tokens))
-    assert len(found) == 6000
+    assert len(found) == 2000
     assert [token for _, entries, _ in found for token in entries] == tokens
 
 

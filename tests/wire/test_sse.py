@@ -67,6 +67,7 @@ def conserve(events: list[Event], raw: bytes) -> None:
     joined = b"".join(event.raw for event in events)
     assert joined.startswith(raw)
     assert joined[len(raw) :] in (b"", b"\n", b"\n\n")
+    assert data(sse.Decoder(len(joined)).feed(joined)) == data(events)
 
 
 @pytest.mark.parametrize(("raw", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
@@ -93,6 +94,9 @@ def test_cuts_change_nothing(draw: st.DataObject) -> None:
     cuts = draw.draw(st.lists(st.integers(0, len(raw)), max_size=8))
     whole, cut = decode(raw, []), decode(raw, cuts)
     assert data(whole) == data(cut)
+    assert [event for event in whole if event.data is not None and b"\r" not in event.raw] == [
+        event for event in cut if event.data is not None and b"\r" not in event.raw
+    ]
     conserve(whole, raw)
     conserve(cut, raw)
     assert data(decode(b"".join(event.raw for event in cut), [])) == data(cut)
@@ -113,7 +117,7 @@ def test_an_event_is_given_out_with_its_last_byte(end: bytes) -> None:
     if end == b"\r\n\r\n":
         # The CR alone ends the blank line; nobody waits for its LF.
         assert data(held) == [b"a"]
-        assert decoder.feed(b"\n") == []
+        assert decoder.feed(b"\n") == [Event(b"\n", None)]
     else:
         assert held == []
         assert data(decoder.feed(end[-1:])) == [b"a"]
@@ -130,6 +134,14 @@ def test_overflow_wherever_the_cut(step: int, size: int, fits: bool) -> None:
     events += decoder.finish()
     assert decoder.overflow is not fits
     assert [event.raw for event in events] == ([first, large, b"data: b\n\n"] if fits else [first])
+
+
+def test_overflow_of_whole_events() -> None:
+    decoder = sse.Decoder(40)
+    assert data(decoder.feed(b"data: a\n\n")) == [b"a"]
+    assert data(decoder.feed(b"data: b\n\n" * 9)) == [b"b"] * 9
+    assert data(decoder.feed(b"data: c\n\ndata: %b\n\ndata: d\n\n" % (b"x" * 40))) == [b"c"]
+    assert decoder.overflow
 
 
 def test_overflow_before_the_event_is_complete() -> None:

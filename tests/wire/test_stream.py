@@ -156,19 +156,17 @@ def _at_its_end(raw: bytes) -> list[bytes]:
     end = 0
     for one in UNTOUCHED:
         end += len(one)
-        # The blank line of CRLF ends with its CR; the LF comes with what follows.
-        early = one.endswith(b"\r\n\r\n")
-        steps[end - early] = (
-            one[:-1] if early else (b"\n" if steps[end - len(one) - 1].endswith(b"\r") else b"") + one
-        )
+        # The blank line of CRLF ends with its CR.
+        for step, said in ((end - 1, one[:-1]), (end, b"\n")) if one.endswith(b"\r\n") else ((end, one),):
+            steps[step] = said
     return steps
 
 
 def test_a_changed_event_keeps_all_else() -> None:
     raw = (
-        b': c\r\nevent: e\r\nid: 7\r\ndata: {"z": 1, "id": "a", "choices": [{"x": {"y": [1.5, null]}, "index":'
-        b' 0, "delta": {"p": "q", "content": "<think>r</think>x", "o": []}, "logprobs": null, "finish_reas'
-        b'on": null, "stop_reason": 5}], "usage": {"n": 18446744073709551616}, "created": 3}\r\n\r\n'
+        b': c\r\nevent: e\r\nid: 7\r\ndata: {"z": 1, "id": "a", "choices": [{"x": {"y": [1.5, null]}, "index"'
+        b': 0, "delta": {"p": "q", "content": "<think>r</think>x", "o": []}, "logprobs": null, "finish_'
+        b'reason": null, "stop_reason": 5}], "usage": {"n": 18446744073709551616}, "created": 3}\r\n\r\n'
     )
     assert rewrite(raw) == (
         b'data: {"id":"a","created":3,"choices":[{"index":0,"delta":{"reasoning_content":"r"},"logprobs":'

@@ -41,13 +41,12 @@ def run(raw: bytes, rule: Rule, places: Sequence[int] = ()) -> bytes:
 
 def make_stream(seed: random.Random) -> bytes:
     """Long runs, now and then broken by what servers put between."""
-    parts = []
     tail = seed.choice(TAILS)
     nulls = {"reasoning_content": None} if seed.random() < 0.3 else {}
     count = seed.choice([1, 1, 2])
     ensure_ascii = seed.random() < 0.2
-    for index in range(count):
-        parts.append(event(chunk(choice({"role": "assistant", "content": ""}, index))))
+    role = {"role": "assistant", "content": ""}
+    parts = [event(chunk(choice(role, index))) for index in range(count)]
     for _ in range(seed.randint(1, 60)):
         if seed.random() < 0.03:
             parts.append(b": ping\n\n")
