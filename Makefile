@@ -22,10 +22,10 @@ run: $(VENV)/.stamp-runtime ## Start the proxy, or the demo as long as no upstre
 	@$(PY) -m proxy $(ARGS)
 
 test: $(VENV)/.stamp-dev ## Run all tests, with branch coverage
-	$(PY) -m pytest --cov --cov-report=term-missing:skip-covered $(ARGS)
+	$(PY) -m pytest -n auto --cov --cov-report=term-missing:skip-covered $(ARGS)
 
 test-fast: $(VENV)/.stamp-dev ## Run the tests that are not marked slow, without coverage
-	$(PY) -m pytest -m 'not slow and not clients and not live' $(ARGS)
+	$(PY) -m pytest -n auto -m 'not slow and not clients and not live' $(ARGS)
 
 # Clients in Python and Node, each from its lock; the Node that runs them comes with them, npm has to be there.
 test-clients: $(VENV)/.stamp-dev $(CLIENTS_VENV)/.stamp $(NODE_MODULES) ## Run real clients against the proxy (needs npm)
