@@ -231,8 +231,9 @@ class Splitter:
         return self._block.at_head
 
     def _read_content(self, final: bool) -> bool:
-        if self._skip and not self._skip_break():
-            return False
+        while self._skip:
+            if not self._skip_break():
+                return False
         kinds = self._counting()
         if not kinds and not self._wraps:
             self._state = _State.PASS
@@ -242,6 +243,9 @@ class Splitter:
             self._write(self._consume(len(self._text)))
             return False
         self._write(self._consume(marker.start))
+        if self._counting() != kinds:
+            # What went out was the first visible text: a wrapper can't begin any more.
+            return True
         if self._content.lines.in_code():
             # A special token can't be quoted; everything else in code is literal.
             unwraps = self._wraps & Kind.UNWRAP if self._rule.tags.special else 0

@@ -77,47 +77,74 @@ class Server:
         return json.dumps({"text": "".join(map(chr, body["tokens"]))}).encode()
 
 
+class Asking:
+    """A probe, and the server that it asks."""
+
+    def __init__(self, upstream: Upstream, probe: Probe | None = None) -> None:
+        self.upstream = upstream
+        self.probe = probe or Probe()
+
+
 @asynccontextmanager
-async def probing(server: Server) -> AsyncIterator[Probe]:
+async def probing(server: Server) -> AsyncIterator[Asking]:
     async with raw_server(server) as listening:
         upstream = Upstream(listening.url, Timeouts())
         try:
-            yield Probe(upstream)
+            yield Asking(upstream)
         finally:
             await upstream.close()
 
 
 async def settle(
-    probe: Probe, request: Any = REQUEST, rule: Rule = RULE, notes: Notes | None = None
+    asking: Asking, request: Any = REQUEST, rule: Rule = RULE, notes: Notes | None = None
 ) -> Start:
-    settled = await probe.settle(request, rule, FIELDS, request_id=b"r-1", notes=notes or Notes())
+    settled = await asking.probe.settle(
+        rule, request, asking.upstream, FIELDS, request_id=b"r-1", notes=notes or Notes()
+    )
     return settled.start
 
 
 async def test_a_prompt_that_opens_and_one_that_does_not() -> None:
     server = Server()
-    async with probing(server) as probe:
-        assert await settle(probe) is Start.IMPLICIT
+    async with probing(server) as asking:
+        assert await settle(asking) is Start.IMPLICIT
         off = REQUEST | {"chat_template_kwargs": {"enable_thinking": False}}
-        assert await settle(probe, off) is Start.LEADING
-        assert await settle(probe) is Start.IMPLICIT
+        assert await settle(asking, off) is Start.LEADING
+        assert await settle(asking) is Start.IMPLICIT
     assert server.paths == ["/v1/tokenize", "/v1/detokenize"] * 2
 
 
 async def test_one_probe_serves_every_rule_and_conversation_of_a_shape() -> None:
     server = Server()
     server.ending = "<|START_THINKING|>"
-    async with probing(server) as probe:
-        assert await settle(probe) is Start.LEADING
-        assert await settle(probe, rule=Rule(start=Start.AUTO, tags=TAG_SETS["cohere"])) is Start.IMPLICIT
-        assert await settle(probe, REQUEST | {"messages": [USER] * 9, "seed": 7}) is Start.LEADING
+    async with probing(server) as asking:
+        assert await settle(asking) is Start.LEADING
+        assert await settle(asking, rule=Rule(start=Start.AUTO, tags=TAG_SETS["cohere"])) is Start.IMPLICIT
+        assert await settle(asking, REQUEST | {"messages": [USER] * 9, "seed": 7}) is Start.LEADING
     assert len(server.requests) == 2
+
+
+async def test_what_one_server_says_holds_for_no_other() -> None:
+    first, second = Server(), Server()
+    second.ending = ""
+    async with probing(first) as asking, probing(second) as other:
+        assert await settle(asking) is Start.IMPLICIT
+        assert await settle(Asking(other.upstream, asking.probe)) is Start.LEADING
+        assert await settle(asking) is Start.IMPLICIT
+
+
+async def test_the_upstreams_own_key_takes_the_place_of_the_clients() -> None:
+    server = Server()
+    async with probing(server) as asking:
+        asking.upstream.api_key = "ours"
+        assert await settle(asking) is Start.IMPLICIT
+    assert {request.header("authorization") for request in server.requests} == {"Bearer ours"}
 
 
 async def test_the_probe_goes_with_the_clients_key_and_none_of_its_words() -> None:
     server = Server()
-    async with probing(server) as probe:
-        await settle(probe)
+    async with probing(server) as asking:
+        await settle(asking)
     for request in server.requests:
         assert request.method == "POST"
         assert request.header("authorization") == "Bearer key"
@@ -136,9 +163,9 @@ async def test_a_server_without_the_path_is_not_asked_again(
     monkeypatch.setattr(LOGGER, "propagate", True)
     server = Server()
     server.answers["/v1/tokenize"] = status, b'{"detail":"Not Found"}'
-    async with probing(server) as probe:
+    async with probing(server) as asking:
         for _ in range(3):
-            assert await settle(probe) is Start.AUTO
+            assert await settle(asking) is Start.AUTO
     assert server.paths == ["/v1/tokenize"]
     assert not caplog.records
 
@@ -166,30 +193,30 @@ async def test_a_failure_leaves_auto_and_is_said_once(
     server = Server()
     server.answers[path] = status, body
     notes = Notes()
-    async with probing(server) as probe:
+    async with probing(server) as asking:
         for _ in range(3):
-            assert await settle(probe, notes=notes) is Start.AUTO
+            assert await settle(asking, notes=notes) is Start.AUTO
         assert server.paths.count(path) == 1
         other = REQUEST | {"reasoning_effort": "low"}
-        assert await settle(probe, other, notes=notes) is Start.AUTO
+        assert await settle(asking, other, notes=notes) is Start.AUTO
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
 
 
 async def test_a_client_without_access_spoils_nothing_for_the_next() -> None:
     server = Server()
-    async with probing(server) as probe:
+    async with probing(server) as asking:
         for status in (401, 403):
             server.answers["/v1/tokenize"] = status, b"{}"
-            assert await settle(probe) is Start.AUTO
+            assert await settle(asking) is Start.AUTO
         server.answers.clear()
-        assert await settle(probe) is Start.IMPLICIT
+        assert await settle(asking) is Start.IMPLICIT
 
 
 async def test_a_server_that_is_not_there_leaves_auto() -> None:
     async with raw_server(Server()) as listening:
         gone = listening.url
     upstream = Upstream(gone, Timeouts())
-    assert await settle(Probe(upstream)) is Start.AUTO
+    assert await settle(Asking(upstream)) is Start.AUTO
     await upstream.close()
 
 
@@ -197,30 +224,30 @@ async def test_a_server_that_keeps_silent_is_waited_for_once(monkeypatch: pytest
     monkeypatch.setattr(module, "PROBE_S", 0.05)
     server = Server()
     server.silent = True
-    async with probing(server) as probe:
+    async with probing(server) as asking:
         for _ in range(3):
-            assert await settle(probe) is Start.AUTO
+            assert await settle(asking) is Start.AUTO
     assert server.paths == ["/v1/tokenize"]
 
 
 async def test_an_answer_that_is_too_old_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "KEEP_S", 0.0)
     server = Server()
-    async with probing(server) as probe:
-        assert await settle(probe) is Start.IMPLICIT
+    async with probing(server) as asking:
+        assert await settle(asking) is Start.IMPLICIT
         server.ending = ""
-        assert await settle(probe) is Start.LEADING
+        assert await settle(asking) is Start.LEADING
 
 
 async def test_what_clients_can_make_it_keep_is_bounded() -> None:
     server = Server()
-    async with probing(server) as probe:
+    async with probing(server) as asking:
         for number in range(MAX_KEPT + 10):
-            await settle(probe, REQUEST | {"model": f"m{number}"})
-        kept = probe._kept  # noqa: SLF001 - memory has no face
+            await settle(asking, REQUEST | {"model": f"m{number}"})
+        kept = asking.probe._kept  # noqa: SLF001 - memory has no face
         assert len(kept) == MAX_KEPT
         asked = len(server.requests)
-        await settle(probe, REQUEST | {"model": f"m{MAX_KEPT + 9}"})
+        await settle(asking, REQUEST | {"model": f"m{MAX_KEPT + 9}"})
         assert len(server.requests) == asked, "the newest is kept"
 
 
@@ -238,8 +265,8 @@ def nested(depth: int) -> Any:
 )
 async def test_a_question_that_is_too_large_is_not_asked(fields: dict[str, Any]) -> None:
     server = Server()
-    async with probing(server) as probe:
-        assert await settle(probe, REQUEST | fields) is Start.AUTO
+    async with probing(server) as asking:
+        assert await settle(asking, REQUEST | fields) is Start.AUTO
     assert not server.requests
 
 

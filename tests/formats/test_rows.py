@@ -8,6 +8,12 @@ from proxy.rules import TAG_SETS, Rule, Start, TagSet, Unterminated, Whitespace
 from tests.formats.rows import ALL, PAIRS, ROWS, C, R, near_misses, pair_id, split
 from tests.wire import streams
 
+openers = pytest.mark.parametrize(
+    ("row", "opener"), [(row, opener) for row in ALL for opener in row.openers], ids=pair_id
+)
+closers = pytest.mark.parametrize(
+    ("row", "closer"), [(row, closer) for row in ALL for closer in row.closers], ids=pair_id
+)
 pairs = pytest.mark.parametrize(("row", "opener", "closer"), PAIRS, ids=pair_id)
 
 
@@ -76,34 +82,40 @@ def test_a_block_that_never_closes(row: TagSet, opener: str, closer: str) -> Non
     assert split(text, rule(row, unterminated=Unterminated.CONTENT)) == [(C, text)]
 
 
-@pairs
-def test_half_an_opener(row: TagSet, opener: str, closer: str) -> None:
+@openers
+def test_half_an_opener(row: TagSet, opener: str) -> None:
+    closer = row.closers[0]
     for end in range(1, len(opener)):
         half = opener[:end]
         assert split(half, rule(row)) == [(C, half)]
-        assert split(f"{opener}r{closer}x {half}", rule(row)) == [(R, "r"), (C, f"x {half}")]
+        later = split(f"{opener}r{closer}x {half}", rule(row), every_two_cut=0)
+        assert later == [(R, "r"), (C, f"x {half}")]
 
 
-@pairs
-def test_what_is_almost_an_opener_begins_nothing(row: TagSet, opener: str, closer: str) -> None:
+@openers
+def test_what_is_almost_an_opener_begins_nothing(row: TagSet, opener: str) -> None:
+    closer = row.closers[0]
     for near in near_misses(opener, row):
-        assert split(f"{near}r", rule(row)) == [(C, f"{near}r")]
-        assert split(f"a {near}r", rule(row, Start.ANYWHERE)) == [(C, f"a {near}r")]
-        later = split(f"{opener}r{closer}x\n{near}y", rule(row))
+        assert split(f"{near}r", rule(row), every_two_cut=0) == [(C, f"{near}r")]
+        text = f"a {near}r"
+        assert split(text, rule(row, Start.ANYWHERE), every_two_cut=0) == [(C, text)]
+        later = split(f"{opener}r{closer}x\n{near}y", rule(row), every_two_cut=0)
         assert later == [(R, "r"), (C, f"x\n{near}y")]
 
 
-@pairs
-def test_what_is_almost_a_closer_ends_nothing(row: TagSet, opener: str, closer: str) -> None:
+@closers
+def test_what_is_almost_a_closer_ends_nothing(row: TagSet, closer: str) -> None:
+    opener = row.openers[0]
     for near in near_misses(closer, row):
-        assert split(f"{opener}r{near}s{closer}x", rule(row)) == [(R, f"r{near}s"), (C, "x")]
-        assert split(f"{near}s{closer}x", rule(row, Start.IMPLICIT)) == [(R, f"{near}s"), (C, "x")]
+        expected = [(R, f"r{near}s"), (C, "x")]
+        assert split(f"{opener}r{near}s{closer}x", rule(row), every_two_cut=0) == expected
+        assert split(f"r{near}s{closer}x", rule(row, Start.IMPLICIT), every_two_cut=0) == expected
 
 
 @pytest.mark.parametrize("row", ALL, ids=pair_id)
 def test_every_marker_has_near_misses(row: TagSet) -> None:
     for marker in (*row.openers, *row.closers):
-        assert len(near_misses(marker, row)) >= 4
+        assert len(near_misses(marker, row)) >= 3
 
 
 @pytest.mark.parametrize("row", ROWS, ids=pair_id)
@@ -136,10 +148,6 @@ def test_on_the_wire(row: TagSet, start: Start) -> None:
     places = inside_characters(raw)
     assert len(places) >= 10
     expected = [("reasoning_content", "é◁r🤔"), ("content", "🤔 é▷x")]
-    if row.name == "wide":
-        expected = [("reasoning_content", "é◁r"), ("content", "🤔 é▷x")]
-        raw = stream(text.replace("é◁r🤔", "é◁r"))
-        places = inside_characters(raw)
     for cuts in [[], range(len(raw)), places, *([place] for place in places)]:
         out = streams.rewrite(raw, rule(row, start), cuts)
         assert streams.fold_spans(out) == expected, cuts
@@ -228,6 +236,9 @@ def test_a_wrapped_answer_keeps_its_white_space_with_exact() -> None:
     exact = Whitespace.EXACT
     hunyuan = rule(TAG_SETS["hunyuan"], whitespace=exact)
     assert split(T + "\n\n<answer>\n\n x \n\n</answer>\n", hunyuan) == [(R, "r"), (C, "\n\n\n x \n\n")]
+    for end in ("\n", "\r", "\r\n"):
+        inside = split(f"{T}<answer>{end}{end}x{end}{end}</answer>", hunyuan)
+        assert inside == [(R, "r"), (C, f"{end}x{end}")]
     cohere = rule(TAG_SETS["cohere"], whitespace=exact)
     text = COHERE_T + "\n<|START_TEXT|>\nx\n<|END_TEXT|>\n"
     assert split(text, cohere) == [(R, "r"), (C, "\n\nx\n\n")]
