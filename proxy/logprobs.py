@@ -43,12 +43,23 @@ def deal_out(choice: dict[str, Any], text: str, ends: list[int]) -> list[dict[st
 
 def _cut(entries: list[Any], text: str, ends: list[int]) -> list[int]:
     """For each end, count the entries whose token ends at it or before."""
-    reached = list(accumulate(map(_size, entries)))
+    placed = entries[: len(entries) - _count_textless(entries, text)]
+    reached = list(accumulate(map(_size, placed)))
     limits = list(accumulate(_count_bytes(text[begin:end]) for begin, end in pairwise([0, *_clip(ends)])))
     # A character may take several tokens, and those of its first bytes came with an earlier event or,
-    # from SGLang, not at all. The last token ends where the text does.
+    # from SGLang, not at all. The last token with text ends where the text does.
     shift = _count_bytes(text) - reached[-1] if reached else 0
     return [bisect_right(reached, limit - shift) for limit in limits]
+
+
+def _count_textless(entries: list[Any], text: str) -> int:
+    """Count the entries at the end whose token left no text: that of the end of a turn, a stop string."""
+    written = text.encode("utf-8", "surrogatepass")
+    for count, entry in enumerate(reversed(entries)):
+        token = _read_bytes(entry)
+        if token and written.endswith(token):
+            return count
+    return 0
 
 
 def _clip(ends: list[int]) -> list[int]:
@@ -56,12 +67,20 @@ def _clip(ends: list[int]) -> list[int]:
 
 
 def _size(entry: Any) -> int:
+    return len(_read_bytes(entry))
+
+
+def _read_bytes(entry: Any) -> bytes:
+    """Return the bytes of an entry's token, none where they can't be told."""
     if not isinstance(entry, dict):
-        return 0
-    if isinstance(entry.get("bytes"), list):
-        return len(entry["bytes"])
-    token = entry.get("token")
-    return _count_bytes(token) if isinstance(token, str) else 0
+        return b""
+    token, listed = entry.get("token"), entry.get("bytes")
+    if isinstance(listed, list):
+        try:
+            return bytes(listed)
+        except (TypeError, ValueError):
+            return b""
+    return token.encode("utf-8", "surrogatepass") if isinstance(token, str) else b""
 
 
 def _count_bytes(text: str) -> int:

@@ -115,6 +115,10 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     if not upstream or not model:
         pytest.skip("no model server: make test-upstream UPSTREAM=http://host:port MODEL=name")
     upstream = upstream.rstrip("/").removesuffix("/v1")
+    try:
+        httpx.get(f"{upstream}/v1/models", timeout=TIMEOUT_S, trust_env=False)
+    except httpx.HTTPError as error:
+        pytest.exit(f"no model server answers at {upstream}: {error}", 1)
     folder = tmp_path_factory.mktemp("live")
     tap = Tap(upstream, model)
     with serving(tap.app) as tap_url, (folder / "log").open("w") as log:
@@ -159,9 +163,9 @@ def forcing(live: Live) -> Live:
         text = answers.read(answer.content, stream=False)[0].content
         if text in ("red sky", "green sky"):
             return live
-        said = f"answered {text!r}"
+        said = f"it answered {text[:40]!r}…"
     else:
-        said = f"{answer.status_code} {answer.text[:200]}"
+        said = f"{answer.status_code} {answer.text[:120]}"
     pytest.skip(f"the server does not keep to structured_outputs, so no shape can be forced: {said}")
 
 

@@ -51,25 +51,33 @@ def split_by_hand(text: str, *, inside: bool) -> tuple[str | None, str]:
 
 @pytest.mark.parametrize("switch", SWITCHES)
 def test_the_prompt_decides(forcing: Live, switch: str, stream: bool) -> None:
-    is_off = switch == "off"
     told_directly = forcing.ask_directly(**SWITCHES[switch], max_tokens=1, return_prompt_text=True)
     prompt = answers.read_prompt(told_directly.content, stream=False)
-    inside = opens(prompt) and not is_off
     if prompt is None:
         line = f"start, thinking {switch}: the prompt is not told, so auto has no effect"
     else:
-        asked = "not asked" if is_off else "inside" if inside else "not inside"
-        line = f"start, thinking {switch}: {asked}, the prompt ends in {prompt[-26:]!r}"
+        where = "inside" if opens(prompt) else "not inside"
+        line = f"start, thinking {switch}: {where}, the prompt ends in {prompt[-26:]!r}"
     if line not in seen:
         seen.append(line)
     for force in (CLOSER_ONLY, WHOLE_BLOCK, NO_TAG):
         reply = forcing.ask("live/auto", stream=stream, force=force, **SWITCHES[switch])
-        assert ("return_prompt_text" in reply.exchange.document) is not is_off
+        assert reply.exchange.document["return_prompt_text"] is True
+        assert answers.read_prompt(reply.exchange.answer, stream=stream) == prompt
         (raw,), (told,) = reply.raw_choices().values(), reply.choices().values()
-        assert (told.reasoning, told.content) == split_by_hand(raw.content, inside=inside)
-        assert b"prompt_text" not in reply.body or is_off
+        assert (told.reasoning, told.content) == split_by_hand(raw.content, inside=opens(prompt))
+        assert b"prompt_text" not in reply.body
         if stream:
             answers.check_stream(reply.body)
+
+
+@pytest.mark.parametrize("switch", ["default", "on", "off"])
+def test_implicit_goes_by_the_switch(forcing: Live, switch: str, stream: bool) -> None:
+    for force in (CLOSER_ONLY, WHOLE_BLOCK, NO_TAG):
+        reply = forcing.ask("live/implicit", stream=stream, force=force, **SWITCHES[switch])
+        assert "return_prompt_text" not in reply.exchange.document
+        (raw,), (told,) = reply.raw_choices().values(), reply.choices().values()
+        assert (told.reasoning, told.content) == split_by_hand(raw.content, inside=switch != "off")
 
 
 def test_prompt_is_kept_for_the_client_that_asks(forcing: Live, stream: bool) -> None:
@@ -107,8 +115,8 @@ def test_without_a_prompt_it_is_leading(forcing: Live, stream: bool) -> None:
 @pytest.mark.parametrize(
     "grammar",
     [
-        {"structured_outputs": {"regex": f"{B}</think>{B}"}},
-        {"structured_outputs": {"choice": ["red</think>sky", "blue</think>sky"]}},
+        {"structured_outputs": {"regex": "(red|blue) sky"}},
+        {"structured_outputs": {"choice": ["red sky", "blue sky"]}},
         {
             "response_format": {
                 "type": "json_schema",
@@ -135,6 +143,15 @@ def test_a_grammar_of_the_client_means_no_thinking(
     (raw,), (told,) = reply.raw_choices().values(), reply.choices().values()
     assert raw.content
     assert (told.reasoning, told.content) == (None, raw.content)
+
+
+@pytest.mark.parametrize("model", ["live/auto", "live/implicit"])
+def test_a_grammar_with_a_closer_describes_the_thinking_too(forcing: Live, model: str, stream: bool) -> None:
+    reply = forcing.ask(model, stream=stream, return_prompt_text=True, **CLOSER_ONLY)
+    prompt = answers.read_prompt(reply.exchange.answer, stream=stream)
+    inside = model == "live/implicit" or opens(prompt)
+    (raw,), (told,) = reply.raw_choices().values(), reply.choices().values()
+    assert (told.reasoning, told.content) == split_by_hand(raw.content, inside=inside)
 
 
 PREFILLS = {

@@ -16,7 +16,8 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-END = "<|end|>"
+END = "<|end_of_turn|>"
+"""Longer than a tag: where its logprobs are counted in bytes, it must not push those of the text around."""
 SPECIAL = ["<|user|>", "<|assistant|>", "<|system|>", END, "[THINK]", "[/THINK]"]
 
 VOCABULARY = 512
@@ -41,7 +42,7 @@ HYBRID = """\
 </think>
 
 {% endif -%}
-{{ message.content }}<|end|>
+{{ message.content }}<|end_of_turn|>
 {%- endfor -%}
 {%- if add_generation_prompt -%}
 <|assistant|>
@@ -60,7 +61,7 @@ message, the prompt holds an empty block instead. Earlier thinking is read from 
 
 PLAIN = """\
 {%- for message in messages -%}
-<|{{ message.role }}|>{{ message.content }}<|end|>
+<|{{ message.role }}|>{{ message.content }}<|end_of_turn|>
 {%- endfor -%}
 {%- if add_generation_prompt -%}
 <|assistant|>

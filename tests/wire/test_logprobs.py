@@ -230,3 +230,11 @@ def test_each_entry_once(tokens: list[str], ends: list[int], noise: list[int], r
         for part, end in zip(lists, ends, strict=False):
             reached += sum(len(one["token"]) for one in part)
             assert reached <= max(end, 0)
+
+
+def test_the_token_of_the_end_goes_last() -> None:
+    tokens = ["<think>", "a", "</think>", "z", "y", "<|im_end|>"]
+    entries = [{"token": token, "bytes": list(token.encode())} for token in tokens]
+    shares = deal_out({"logprobs": {"content": entries}}, "<think>a</think>zy", [8])
+    dealt = [[entry["token"] for entry in share["logprobs"]["content"]] for share in shares]
+    assert dealt == [["<think>", "a"], ["</think>", "z", "y", "<|im_end|>"]]
