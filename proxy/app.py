@@ -9,22 +9,22 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager
+from functools import partial
 from traceback import format_tb
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from fastapi import FastAPI, Response
+from fastapi.responses import JSONResponse
 from starlette.middleware.cors import CORSMiddleware
 
 from proxy import headers
 from proxy.client import Client, ClientGoneError
-from proxy.errors import MethodError, ProxyError, UpstreamError
-from proxy.exchange import Exchange, World
-from proxy.gate import Gate
-from proxy.health import Health
-from proxy.settings import RuleTable
+from proxy.errors import CapacityError, MethodError, ProxyError, StoppedError, UpstreamError
+from proxy.exchange import Exchange
+from proxy.running import Running, stopped
 from proxy.telemetry import LOGGER, Notes, RequestReport, log_request
-from proxy.upstream import Upstream
+from proxy.world import World
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -32,70 +32,110 @@ if TYPE_CHECKING:
     from fastapi import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from proxy.settings import Settings
+    from proxy.settings import Cors, Settings
 
-_OPERATIONAL = frozenset({"/healthz", "/readyz"})
+_HEALTH = frozenset({b"/healthz", b"/readyz"})
+"""The paths that need no key, as they come: another spelling of them is not one of them."""
 
 
 class App:
     """The ASGI application of the proxy."""
 
     def __init__(self, settings: Settings) -> None:
-        """Build everything from a configuration that names an upstream."""
-        if settings.upstream is None:
-            raise ValueError("the configuration names no upstream")
-        upstream = Upstream(settings.upstream, settings.timeouts)
-        self.world = World(settings, RuleTable(settings.entries), Gate(settings.passthrough_paths), upstream)
+        """Build everything from a configuration.
+
+        Raises:
+            ValueError: the configuration names no upstream.
+            OSError: a file of certificates cannot be read.
+        """
+        self.worlds: set[World] = set()
+        """What requests run in: more than one only after a reload."""
+        self.world = World(settings, self.worlds.discard)
+        """What new requests begin in."""
+        self.worlds.add(self.world)
+        self._running: set[Running] = set()
+        self._draining = self._stopping = False
         self._notes = Notes()
         self._operational = FastAPI(openapi_url=None, lifespan=self._lifespan)
-        self._operational.include_router(Health(settings.upstream).router)
+        self._operational.add_api_route("/healthz", self._alive, methods=["GET", "HEAD"])
+        self._operational.add_api_route("/readyz", self._ready, methods=["GET", "HEAD"])
         self._operational.add_exception_handler(MethodError.status, _refuse_method)
-        self._relay: ASGIApp = self._serve
-        if cors := settings.cors:
-            self._relay = CORSMiddleware(
-                self._serve,
-                allow_origins=cors.allow_origins,
-                allow_methods=["*"],
-                allow_headers=cors.allow_headers or ["*"],
-                allow_credentials=cors.allow_credentials,
-                expose_headers=["x-request-id"],
-                max_age=cors.max_age_s,
-            )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection scope."""
-        if scope["type"] == "http" and scope["path"] not in _OPERATIONAL:
-            await self._relay(scope, receive, send)
-        else:
+        if scope["type"] != "http" or scope.get("raw_path") in _HEALTH:
             await self._operational(scope, receive, send)
+            return
+        world = self.world
+        serve: ASGIApp = partial(self._serve, world)
+        if world.settings.cors is not None:
+            serve = _answer_browsers(serve, world.settings.cors)
+        with world:
+            await serve(scope, receive, send)
+
+    def begin_drain(self) -> None:
+        """Say at `/readyz` that no more requests should come; those that do are served."""
+        self._draining = True
+
+    def stop_streams(self) -> None:
+        """End what is being served, and refuse what still comes.
+
+        A rewritten stream gives what it held and one event with the error `shutting_down`; an answer
+        that has not begun is refused with it; any other is cut. Returns before that is done.
+        """
+        self._draining = self._stopping = True
+        for running in tuple(self._running):
+            running.stop()
+
+    def reload(self, settings: Settings) -> None:
+        """Serve new requests by another configuration; those that run keep theirs.
+
+        Raises:
+            ValueError: the configuration names no upstream; nothing has changed.
+            OSError: a file of certificates cannot be read; nothing has changed.
+        """
+        world = World(settings, self.worlds.discard)
+        self.worlds.add(world)
+        self.world, old = world, self.world
+        old.retire()
 
     @asynccontextmanager
     async def _lifespan(self, _app: FastAPI) -> AsyncIterator[None]:
         yield
-        await self.world.upstream.close()
+        for world in self.worlds:
+            world.routes.disconnect()
+        await asyncio.sleep(0)  # connections are told of their end in the next turn of the loop
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(self, world: World, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.perf_counter()
         sent_id = headers.find(scope["headers"], b"x-request-id")
         request_id = sent_id if sent_id and headers.is_request_id(sent_id) else uuid4().hex.encode()
         client = Client(scope, receive, send, request_id)
-        exchange = Exchange(client, self.world, self._notes)
+        running = Running(client)
+        exchange = Exchange(client, world, self._notes, running)
         outcome, error = "answered", None
         try:
+            exchange.admit()
+            self._make_room(world.settings.max_concurrent_requests)
+            self._running.add(running)
             await exchange.run()
         except ClientGoneError:
             outcome = "client_left"
         except ProxyError as failure:
             error = failure.code
             if client.status:
-                outcome = "broken"  # the answer stays without an end, as the server left it
+                # The answer stays without an end, as the server left it.
+                outcome = "stopped" if isinstance(failure, StoppedError) else "broken"
             else:
                 outcome = "failed" if isinstance(failure, UpstreamError) else "refused"
                 await client.refuse(failure)
         except asyncio.CancelledError:
-            # The server stops. This is the request's outermost frame: there is nobody to tell but uvicorn,
-            # which would log a traceback.
+            # This is the request's outermost frame: there is nobody to tell but uvicorn, which would log
+            # a traceback.
             outcome = "stopped"
+            if running.stopped and not client.status:
+                error = StoppedError.code
+                await client.refuse(stopped())
         except Exception as fault:  # noqa: BLE001 - the last resort: the client gets an answer, the log the place
             outcome, error = "failed", ProxyError.code
             # Only the place: the message of an exception may quote a prompt.
@@ -103,18 +143,66 @@ class App:
             LOGGER.error("internal error: %s\n%s", type(fault).__name__, place)
             if not client.status:
                 await client.refuse(ProxyError("The proxy failed on this request; its log says where."))
+        finally:
+            self._running.discard(running)
         log_request(
             RequestReport(
                 request_id=request_id.decode(),
                 method=client.method,
                 path=exchange.path,
                 entry=exchange.entry.name if exchange.entry else None,
+                upstream=exchange.upstream.name if exchange.upstream and world.settings.upstreams else None,
                 status=client.status,
                 outcome=outcome,
                 duration_s=time.perf_counter() - began,
                 error=error,
             )
         )
+
+    def _make_room(self, max_requests: int) -> None:
+        if self._stopping:
+            raise stopped()
+        if not max_requests or len(self._running) < max_requests:
+            return
+        if sum(not running.finished for running in self._running) >= max_requests:
+            raise CapacityError(
+                f"The proxy is serving {max_requests} requests, as many as it may "
+                "(maxConcurrentRequests in its configuration): send this one again later."
+            )
+
+    async def _alive(self) -> JSONResponse:
+        """Answer as long as the process serves requests."""
+        return JSONResponse({"status": "ok"})
+
+    async def _ready(self) -> JSONResponse:
+        """Answer 200 while a model server can be reached, 503 else and while the proxy stops."""
+        if self._draining:
+            return JSONResponse({"status": "draining"}, status_code=503)
+        world = self.world
+        states = {
+            name: "ok" if reachable else "unreachable"
+            for name, reachable in (await world.health.ask()).items()
+        }
+        ready = "ok" in states.values()
+        told = (
+            {"upstreams": states} if world.settings.upstreams else {"upstream": next(iter(states.values()))}
+        )
+        return JSONResponse(
+            {"status": "ok" if ready else "unreachable", **told}, status_code=200 if ready else 503
+        )
+
+
+def _answer_browsers(app: ASGIApp, cors: Cors) -> ASGIApp:
+    """Return the application with the answers to browsers' cross-origin requests."""
+    return CORSMiddleware(
+        app,
+        allow_origins=cors.allow_origins,
+        allow_methods=["*"],
+        allow_headers=cors.allow_headers or ["*"],
+        allow_credentials=cors.allow_credentials,
+        expose_headers=["x-request-id"],
+        max_age=cors.max_age_s,
+    )
 
 
 async def _refuse_method(_request: Request, _fault: Exception) -> Response:

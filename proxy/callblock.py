@@ -127,7 +127,7 @@ class BlockReader:
     def _read_name(self) -> bool:
         row = self._row
         ends = (f"{row.fence}json",) if self._fenced else row.name_ends or (row.key, *row.closers)
-        header, found = self._cursor.look_before(ends)
+        header, found = self._cursor.look_before(ends, NAME_LIMIT)
         if len(header) > NAME_LIMIT or not may_be_name(header):
             return self._fail()
         if not found:
@@ -171,7 +171,7 @@ class BlockReader:
         return self._enter(_State.BODY)
 
     def _read_key(self) -> bool:
-        header, found = self._cursor.look_before((self._row.key_end,))
+        header, found = self._cursor.look_before((self._row.key_end,), NAME_LIMIT)
         if len(header) > NAME_LIMIT or "<" in header:
             return self._fail()
         if not found:

@@ -51,8 +51,8 @@ def read_name(header: str, row: Dialect) -> tuple[str, str]:
     name = _unquote(header)
     if not row.native_ids:
         return name, ""
-    stem, colon, number = name.rpartition(":")
-    if not colon or not (number.isascii() and number.isdecimal()):
+    stem, _, number = name.rpartition(":")
+    if not (number.isascii() and number.isdecimal()):
         return "", ""
     return stem.removeprefix("functions."), name
 

@@ -28,7 +28,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     line, and with 130 when it was interrupted before it served.
     """
     defaults = argparse.Namespace(
-        run=_serve_or_demo, config=None, host=None, port=None, upstream=None, models=None, workers=1
+        run=_serve_or_demo,
+        config=None,
+        host=None,
+        port=None,
+        upstream=None,
+        models=None,
+        workers=1,
+        model=None,
+        as_json=False,
+        file=None,
     )
     # What is imported and built now stays: looking for garbage in it only delays the start. `serve` turns
     # the collector on again.
@@ -69,7 +78,7 @@ def _build_parser() -> argparse.ArgumentParser:
     serve = commands.add_parser(
         "serve", parents=[listening], argument_default=argparse.SUPPRESS, help="run the proxy"
     )
-    serve.add_argument("--workers", type=int, metavar="N", help="processes; this version runs one")
+    serve.add_argument("--workers", type=_read_count, metavar="N", help="processes on the one port")
     serve.add_argument("--upstream", metavar="URL", help="the model server")
     serve.add_argument(
         "--inline-think-model",
@@ -88,7 +97,35 @@ def _build_parser() -> argparse.ArgumentParser:
         "check", parents=[reading], help="validate the configuration, print the rule per entry"
     )
     check.set_defaults(run=_check)
+
+    split = commands.add_parser(
+        "split",
+        parents=[reading],
+        argument_default=argparse.SUPPRESS,
+        help="split a recorded answer, offline",
+    )
+    split.add_argument("--model", help="whose rule counts (default: the one the recording names)")
+    split.add_argument("--json", dest="as_json", action="store_true", help="print one JSON object")
+    split.add_argument(
+        "file",
+        nargs="?",
+        default=None,
+        type=Path,
+        metavar="FILE",
+        help="a .sse, .json or text file; - or nothing reads standard input",
+    )
+    split.set_defaults(run=_split)
     return parser
+
+
+def _read_count(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise ValueError
+    return count
+
+
+_read_count.__name__ = "number of at least 1"  # as argparse's message names it
 
 
 def _load(options: argparse.Namespace, **overrides: Any) -> Settings:
@@ -97,31 +134,39 @@ def _load(options: argparse.Namespace, **overrides: Any) -> Settings:
 
 
 def _serve(options: argparse.Namespace) -> None:
-    if options.workers != 1:
-        print("think-proxy: --workers: more than one is not built yet in this version", file=sys.stderr)
-        sys.exit(2)
-    settings = _load(options, upstream=options.upstream, inlineThinkTagModels=options.models)
-    if settings.upstream is None:
+    # Imported late: `check` and `--help` need no server.
+    from proxy.reload import Source  # noqa: PLC0415
+
+    source = Source(
+        lambda: _load(options, upstream=options.upstream, inlineThinkTagModels=options.models), options.config
+    )
+    if not source.settings.servers:
         print(
             "think-proxy: no model server is configured: set `upstream` in the configuration, "
             "THINK_PROXY_UPSTREAM, or --upstream URL (`think-proxy demo` needs none).",
             file=sys.stderr,
         )
         sys.exit(1)
-    # Imported late: `check` and `--help` need no server.
     from proxy.serve import serve  # noqa: PLC0415
 
-    serve(settings)
+    serve(source, workers=options.workers)
 
 
 def _demo(options: argparse.Namespace) -> None:
     from proxy.demo import build_app  # noqa: PLC0415
+    from proxy.reload import Source  # noqa: PLC0415
     from proxy.serve import beside, serve  # noqa: PLC0415
 
-    settings = _load(options, inlineThinkTagModels=_DEMO_MODELS)
+    # A faulty configuration is to be told before the model server starts.
+    _load(options, inlineThinkTagModels=_DEMO_MODELS)
     with beside(build_app()) as url:
         serve(
-            replace(settings, upstream=url),
+            Source(
+                lambda: replace(
+                    _load(options, inlineThinkTagModels=_DEMO_MODELS), upstream=url, upstreams=()
+                ),
+                options.config,
+            ),
             "think-proxy on {url}, in front of the demo models "
             "demo/thinker, demo/coder (listed) and demo/plain-tags (not listed)",
         )
@@ -131,8 +176,14 @@ def _check(options: argparse.Namespace) -> None:
     print("\n".join(config.render(config.load(options.config))))
 
 
+def _split(options: argparse.Namespace) -> None:
+    from proxy.split_command import STDIN, run  # noqa: PLC0415
+
+    run(options.file or STDIN, model=options.model, config_file=options.config, as_json=options.as_json)
+
+
 def _serve_or_demo(options: argparse.Namespace) -> None:
-    if _load(options).upstream is None:
-        _demo(options)
-    else:
+    if _load(options).servers:
         _serve(options)
+    else:
+        _demo(options)

@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from proxy import headers
-from proxy.errors import BodySizeError, RequestTimeoutError, UpgradeError
+from proxy.errors import BodySizeError, RequestTimeoutError
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -48,6 +48,8 @@ class Client:
         """The request body, from `read_body` until the model server has begun to answer."""
         self.status = 0
         """The status that was sent; 0 before the answer has begun."""
+        self.finished = False
+        """The last piece of the answer is on its way."""
 
     async def read_body(self, max_bytes: int, timeout_s: float) -> None:
         """Read the whole request body.
@@ -56,14 +58,7 @@ class Client:
             BodySizeError: it is larger than `max_bytes`.
             RequestTimeoutError: it was not complete after `timeout_s` (0: any time will do).
             ClientGoneError: the client left before the end.
-            UpgradeError: there is a body, and no way to tell it from another protocol.
         """
-        if headers.find(self.headers, b"upgrade") and headers.is_delimited(self.headers):
-            # llhttp ends the message with its head here, and would read the body as the next request.
-            raise UpgradeError(
-                "The request offers to switch to another protocol (its Upgrade header), "
-                "which the proxy does not: make the client speak HTTP/1.1."
-            )
         length = int(headers.find(self.headers, b"content-length") or 0)
         too_large = BodySizeError(
             f"The request body is larger than {max_bytes} bytes (maxBodyBytes in the proxy's configuration)."
@@ -116,6 +111,7 @@ class Client:
 
     async def finish(self, data: bytes = b"") -> None:
         """Send the last piece of the body, and its end."""
+        self.finished = True
         await self._send({"type": "http.response.body", "body": data, "more_body": False})
 
     async def refuse(self, error: ProxyError) -> None:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, cast
 
-from proxy.errors import BrokenError, SilentError, UpstreamError
+from proxy.errors import BrokenError, SilentError
 from proxy.reply import Head, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from proxy.errors import ProxyError
 
 HIGH_WATER_BYTES = 64 * 1024
 """Bytes of a body that wait for a slow reader before the connection is no longer read."""
@@ -29,7 +31,7 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._reply = Reply(has_body=True)
-        self._error: UpstreamError | None = None
+        self._error: ProxyError | None = None
         self._paused = False
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -110,6 +112,12 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def fail(self, error: ProxyError) -> None:
+        """Close, and let whoever reads know why, once there is nothing left to read."""
+        self._error = error
+        self.close()
+        self._wake()
+
     def rest(self) -> None:
         """Wait for another exchange, without a timeout."""
         self._disarm()
@@ -131,7 +139,7 @@ class Connection(asyncio.Protocol):
         try:
             reply.feed(data)
         except BrokenError as error:
-            self._fail(error)
+            self.fail(error)
             return
         if reply.unread_bytes:
             # Only bytes of the body show that the server is at work.
@@ -168,11 +176,6 @@ class Connection(asyncio.Protocol):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _fail(self, error: UpstreamError) -> None:
-        self._error = error
-        self.close()
-        self._wake()
-
     def _watch(self, timeout_s: float, key: str) -> None:
         self._disarm()
         self._timeout_s = timeout_s
@@ -196,4 +199,4 @@ class Connection(asyncio.Protocol):
             self._timer = self._loop.call_later(left, self._on_timer)
             return
         limit = f"timeouts.{self._timeout_key} in the proxy's configuration"
-        self._fail(SilentError(f"The model server sent nothing for {self._timeout_s:g} seconds ({limit})."))
+        self.fail(SilentError(f"The model server sent nothing for {self._timeout_s:g} seconds ({limit})."))

@@ -69,7 +69,8 @@ class Cursor:
         self.take(self.at + len(literal))
         return piece, literal
 
-    def look_before(self, literals: tuple[str, ...]) -> tuple[str, str]:
-        """The same, without consuming anything."""
-        hit = compile_literals(literals).find(self.text, self.at)
-        return self.text[self.at : hit.start if hit else len(self.text)], hit.literal if hit else ""
+    def look_before(self, literals: tuple[str, ...], limit: int) -> tuple[str, str]:
+        """The same, without consuming anything; a text that is longer than the limit is cut behind it."""
+        window = self.text[self.at : self.at + limit + max(map(len, literals))]
+        hit = compile_literals(literals).find(window, 0)
+        return window[: hit.start] if hit else window, hit.literal if hit else ""

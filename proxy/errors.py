@@ -2,11 +2,16 @@
 
 ProxyError                   status  code
 ├── RequestError                400  invalid_request
+│   ├── CredentialError         401  invalid_api_key
 │   ├── PathError               404  not_found
+│   ├── ModelError              404  model_not_found
 │   ├── MethodError             405  method_not_allowed
-│   ├── UpgradeError        400  upgrade_not_supported
 │   ├── RequestTimeoutError     408  request_timeout
-│   └── BodySizeError           413  request_too_large
+│   ├── BodySizeError           413  request_too_large
+│   └── HeaderSizeError         431  header_too_large
+├── UnavailableError            503  unavailable
+│   ├── CapacityError           503  overloaded
+│   └── StoppedError            503  shutting_down
 └── UpstreamError               502  upstream_error
     ├── UnreachableError        502  upstream_unreachable
     ├── BrokenError             502  upstream_broken
@@ -45,11 +50,26 @@ class RequestError(ProxyError):
     code = "invalid_request"
 
 
+class CredentialError(RequestError):
+    """The request has no key that opens the proxy."""
+
+    status = 401
+    code = "invalid_api_key"
+    headers = ((b"www-authenticate", b"Bearer"),)  # RFC 9110, 15.5.2
+
+
 class PathError(RequestError):
     """The path is not one that the proxy forwards."""
 
     status = 404
     code = "not_found"
+
+
+class ModelError(RequestError):
+    """No model server is configured for the model."""
+
+    status = 404
+    code = "model_not_found"
 
 
 class MethodError(RequestError):
@@ -58,13 +78,6 @@ class MethodError(RequestError):
     status = 405
     code = "method_not_allowed"
     headers = ((b"allow", b"POST, OPTIONS"),)
-
-
-class UpgradeError(RequestError):
-    """The client offers another protocol, and the parser below takes the body for a part of it."""
-
-    code = "upgrade_not_supported"
-    headers = ((b"connection", b"close"),)
 
 
 class RequestTimeoutError(RequestError):
@@ -81,6 +94,35 @@ class BodySizeError(RequestError):
     status = 413
     code = "request_too_large"
     headers = ((b"connection", b"close"),)
+
+
+class HeaderSizeError(RequestError):
+    """The head of the request is larger than allowed."""
+
+    status = 431
+    code = "header_too_large"
+    headers = ((b"connection", b"close"),)
+
+
+class UnavailableError(ProxyError):
+    """The proxy serves no request now; another one of it, or this one later, will."""
+
+    status = 503
+    code = "unavailable"
+    headers: tuple[tuple[bytes, bytes], ...] = ((b"retry-after", b"1"),)
+
+
+class CapacityError(UnavailableError):
+    """As many requests are being served as are allowed."""
+
+    code = "overloaded"
+
+
+class StoppedError(UnavailableError):
+    """The proxy stops, and did not wait for the request any longer."""
+
+    code = "shutting_down"
+    headers = ((b"retry-after", b"1"), (b"connection", b"close"))
 
 
 class UpstreamError(ProxyError):

@@ -2,46 +2,61 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import unquote_to_bytes
 
-from proxy.errors import MethodError, PathError
+from proxy import headers, models
+from proxy.errors import CredentialError, MethodError, PathError
 from proxy.gate import CHAT_PATH, TAGGED_PATHS
-from proxy.relay import relay
+from proxy.relay import Relay, until_gone
 from proxy.request import Plan, make_plan, peek_model, read_chat
 
 if TYPE_CHECKING:
     from proxy.client import Client
-    from proxy.gate import Gate
-    from proxy.settings import Entry, RuleTable, Settings
+    from proxy.running import Running
+    from proxy.settings import Entry
     from proxy.telemetry import Notes
     from proxy.upstream import Upstream
+    from proxy.world import World
 
 _CHAT_METHODS = frozenset({"POST", "OPTIONS"})
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """What a request takes along when it begins: one configuration, and what was built from it."""
-
-    settings: Settings
-    rules: RuleTable
-    gate: Gate
-    upstream: Upstream
+_READS = frozenset({"GET", "HEAD"})
+_ONE_MODEL = models.PATH + b"/"
 
 
 class Exchange:
     """One request on its way through one world."""
 
-    def __init__(self, client: Client, world: World, notes: Notes) -> None:
+    def __init__(self, client: Client, world: World, notes: Notes, running: Running) -> None:
         """Begin with a request of which only the head is known."""
         self._client = client
         self._world = world
         self._notes = notes
+        self._running = running
         self.path = "(refused)"
         """The path for the log, once it is known to be harmless."""
         self.entry: Entry | None = None
         """The entry in force."""
+        self.upstream: Upstream | None = None
+        """Where the request went."""
+
+    def admit(self) -> None:
+        """Check the key of the request, and take it away.
+
+        A browser asks for leave (a preflight) without one.
+
+        Raises:
+            CredentialError: it has none that opens the proxy.
+        """
+        client, keys = self._client, self._world.keys
+        if keys.admit(client.headers):
+            client.headers = keys.strip(client.headers)
+        elif headers.is_preflight(client.method, client.headers):
+            client.headers = headers.without(client.headers, headers.CREDENTIALS)
+        else:
+            raise CredentialError(
+                "The proxy takes requests with one of its keys only: send it as `Authorization: Bearer KEY`."
+            )
 
     async def run(self) -> None:
         """Check, read and relay the request.
@@ -50,8 +65,9 @@ class Exchange:
             ProxyError: it was refused, or the model server failed.
             ClientGoneError: the client left.
         """
-        client, settings = self._client, self._world.settings
-        path = self._world.gate.admit(client.path)
+        client, world = self._client, self._world
+        settings = world.settings
+        path = world.gate.admit(client.path)
         if path is None:
             raise PathError(
                 "The proxy does not forward this path. Model servers have operational paths that must not be "
@@ -61,28 +77,48 @@ class Exchange:
         if path == CHAT_PATH and client.method not in _CHAT_METHODS:
             raise MethodError("Chat completions are asked for with POST.")
         await client.read_body(settings.max_body_bytes, settings.timeouts.request_s)
+        if path == models.PATH and client.method in _READS and len(world.routes.upstreams) > 1:
+            await until_gone(client, models.list_models(client, world.routes))
+            return
         plan: Plan | None = None
+        model: str | None
         if path == CHAT_PATH and client.method == "POST":
-            plan = self._plan_chat()
-        elif path in TAGGED_PATHS and settings.entries:
-            self._note_tags(path)
-        await relay(client, plan, self._world.upstream, settings, self._notes)
+            model, plan = self._plan_chat()
+        else:
+            model = self._find_model(path)
+        self.upstream = world.routes.find(model)
+        relay = Relay(
+            client,
+            plan,
+            upstream=self.upstream,
+            settings=settings,
+            notes=self._notes,
+            running=self._running,
+        )
+        await until_gone(client, relay.run())
 
-    def _plan_chat(self) -> Plan | None:
+    def _plan_chat(self) -> tuple[str, Plan | None]:
         request = read_chat(self._client.body)
         self.entry = self._world.rules.find(request.model)
         if self.entry is None:
-            return None
+            return request.model, None
         plan = make_plan(request, self.entry.rule)
         self._client.body = plan.body
-        return plan
+        return request.model, plan
 
-    def _note_tags(self, path: bytes) -> None:
-        model = peek_model(self._client.body)
-        entry = self._world.rules.find(model) if model is not None else None
+    def _find_model(self, path: bytes) -> str | None:
+        """Return the model that a request other than a chat names, if anybody has to know."""
+        tagged = path in TAGGED_PATHS and bool(self._world.settings.entries)
+        model: str | None = None
+        if path.startswith(_ONE_MODEL):
+            model = unquote_to_bytes(path.removeprefix(_ONE_MODEL)).decode("utf-8", "replace")
+        elif self._client.body and (tagged or not self._world.routes.plain):
+            model = peek_model(self._client.body)
+        entry = self._world.rules.find(model) if tagged and model is not None else None
         if entry is not None:
             self._notes.once(
                 "a listed model is relayed as it is here: only /v1/chat/completions is rewritten",
                 entry=entry.name,
                 path=path.decode(),
             )
+        return model

@@ -25,6 +25,9 @@ _HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
+CREDENTIALS = frozenset({b"authorization", b"x-api-key"})
+"""Fields in which clients send their key."""
+
 _NOT_UPSTREAM = frozenset(
     {b"host", b"content-length", b"expect", b"cookie", b"http2-settings", b"x-request-id"}
 )
@@ -55,13 +58,39 @@ def is_delimited(headers: Headers) -> bool:
     return any(key in (b"content-length", b"transfer-encoding") for key, _ in headers)
 
 
+def is_open_ended(headers: Headers) -> bool:
+    """Tell whether something can be put between two parts of a body: it has no length, and is not coded."""
+    return not any(key in (b"content-length", b"content-encoding") for key, _ in headers)
+
+
 def is_request_id(value: bytes) -> bool:
     """Tell whether an id that a client sent is fit to be written to headers and logs."""
     return _REQUEST_ID.fullmatch(value) is not None
 
 
+def is_preflight(method: str, headers: Headers) -> bool:
+    """Tell whether a browser asks what it may ask (https://fetch.spec.whatwg.org/#cors-preflight-request)."""
+    return (
+        method == "OPTIONS"
+        and find(headers, b"origin") is not None
+        and find(headers, b"access-control-request-method") is not None
+        and not is_delimited(headers)
+    )
+
+
+def without(headers: Headers, names: frozenset[bytes]) -> Headers:
+    """Return the fields less those of these names."""
+    return [field for field in headers if field[0] not in names]
+
+
 def for_upstream(
-    headers: Headers, *, host: bytes, body_bytes: int, request_id: bytes, identity: bool
+    headers: Headers,
+    *,
+    host: bytes,
+    body_bytes: int,
+    request_id: bytes,
+    identity: bool,
+    api_key: str | None = None,
 ) -> Headers:
     """Return the fields of a request to the model server.
 
@@ -71,11 +100,16 @@ def for_upstream(
         body_bytes: the length of the body that is sent.
         request_id: the id under which the request is known here.
         identity: ask for an answer without compression, because it will be read.
+        api_key: the upstream's key: it takes the place of whatever the client sent as one.
     """
     dropped = _NOT_UPSTREAM | {b"accept-encoding"} if identity else _NOT_UPSTREAM
+    if api_key is not None:
+        dropped |= CREDENTIALS
     kept = [(b"host", host), *_end_to_end(headers, dropped), (b"x-request-id", request_id)]
     if identity:
         kept.append((b"accept-encoding", b"identity"))
+    if api_key is not None:
+        kept.append((b"authorization", b"Bearer " + api_key.encode()))
     if body_bytes or is_delimited(headers):
         kept.append((b"content-length", b"%d" % body_bytes))
     return kept
@@ -88,6 +122,7 @@ def for_client(
     stream: bool,
     rewritten: bool,
     own_cors: bool,
+    secret: bytes | None = None,
 ) -> Headers:
     """Return the fields of an answer to the client.
 
@@ -97,6 +132,7 @@ def for_client(
         stream: the answer is a stream of events, which nothing on the way may buffer.
         rewritten: the body is another one: what describes the old one goes, its length included.
         own_cors: cross-origin rules are made here: the server's own, often "anyone", must not widen them.
+        secret: what no field may tell; one that does is dropped.
     """
     dropped = _NOT_DOWNSTREAM
     if stream:
@@ -106,6 +142,8 @@ def for_client(
     kept = _end_to_end(headers, dropped)
     if own_cors:
         kept = [field for field in kept if not field[0].startswith(_CORS_PREFIX)]
+    if secret is not None:
+        kept = [field for field in kept if secret not in field[1]]
     if stream:
         kept += [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
     return [*kept, (b"x-request-id", request_id)]

@@ -4,53 +4,53 @@ from __future__ import annotations
 
 import asyncio
 import time
-
-from fastapi import APIRouter
-from fastapi.responses import JSONResponse
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from proxy.errors import UpstreamError
 from proxy.settings import Timeouts
 from proxy.upstream import Upstream
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from proxy.settings import Server
+
 CACHE_S = 2.0
 """Seconds for which an answer of the upstream's health check is good."""
 
 _PROBE_TIMEOUTS = Timeouts(connect_s=2, first_byte_s=2)
-_METHODS = ["GET", "HEAD"]
 _ERROR = 500
 
 
 class Health:
-    """The two health paths in front of one upstream."""
+    """What is known about the model servers of one configuration."""
 
-    def __init__(self, upstream_url: str) -> None:
-        """Probe `/health` below this address, which vLLM and SGLang answer without touching the model."""
-        self._upstream = Upstream(upstream_url, _PROBE_TIMEOUTS)
+    def __init__(self, servers: Iterable[Server]) -> None:
+        """Probe `/health` of each, which vLLM and SGLang answer without touching the model."""
+        self._upstreams = [Upstream.to(replace(server, timeouts=_PROBE_TIMEOUTS)) for server in servers]
         self._lock = asyncio.Lock()
-        self._known: tuple[float, bool] = (-CACHE_S, False)
-        self.router = APIRouter()
-        self.router.add_api_route("/healthz", self.alive, methods=_METHODS)
-        self.router.add_api_route("/readyz", self.ready, methods=_METHODS)
+        self._since = -CACHE_S
+        self._known: dict[str, bool] = {}
 
-    async def alive(self) -> JSONResponse:
-        """Answer as long as the process serves requests."""
-        return JSONResponse({"status": "ok"})
-
-    async def ready(self) -> JSONResponse:
-        """Answer 200 while the upstream can be reached, 503 else."""
+    async def ask(self) -> dict[str, bool]:
+        """Return for each model server, by its name, whether it can be reached."""
         async with self._lock:
-            since, reachable = self._known
-            if time.monotonic() - since >= CACHE_S:
-                reachable = await self._probe()
-                self._known = (time.monotonic(), reachable)
-        state = "ok" if reachable else "unreachable"
-        return JSONResponse({"status": state, "upstream": state}, status_code=200 if reachable else 503)
+            if time.monotonic() - self._since >= CACHE_S:
+                found = await asyncio.gather(*map(_probe, self._upstreams))
+                self._known = {
+                    upstream.name: reachable
+                    for upstream, reachable in zip(self._upstreams, found, strict=True)
+                }
+                self._since = time.monotonic()
+            return self._known
 
-    async def _probe(self) -> bool:
-        """Nearly any answer will do, a 404 as well: the server is there."""
-        fields = [(b"host", self._upstream.host), (b"connection", b"close")]
-        try:
-            async with await self._upstream.send("GET", b"/health", fields, b"") as answer:
-                return answer.status < _ERROR
-        except UpstreamError:
-            return False
+
+async def _probe(upstream: Upstream) -> bool:
+    """Nearly any answer will do, a 404 as well: the server is there."""
+    fields = [(b"host", upstream.host), (b"connection", b"close")]
+    try:
+        async with await upstream.send("GET", b"/health", fields, b"") as answer:
+            return answer.status < _ERROR
+    except UpstreamError:
+        return False

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from proxy import chat, headers, prompt
 from proxy.errors import ProxyError
@@ -66,21 +66,28 @@ _TOOL_TURN = (
 
 
 class Probe:
-    """What one server said about the ends of its prompts."""
+    """What the model servers said about the ends of their prompts."""
 
-    def __init__(self, upstream: Upstream) -> None:
-        """Ask this server."""
-        self._upstream = upstream
-        self._kept: OrderedDict[bytes, tuple[float, str | None]] = OrderedDict()
+    def __init__(self) -> None:
+        """Begin with nothing known."""
+        self._kept: OrderedDict[tuple[str, bytes], tuple[float, str | None]] = OrderedDict()
 
     async def settle(
-        self, request: dict[str, Any], rule: Rule, fields: Headers, *, request_id: bytes, notes: Notes
+        self,
+        rule: Rule,
+        request: dict[str, Any],
+        upstream: Upstream,
+        fields: Headers,
+        *,
+        request_id: bytes,
+        notes: Notes,
     ) -> Rule:
         """Return the rule with its start settled if the server can say where the prompt ends, else as it is.
 
         Args:
+            rule: the rule in force, with a start of `AUTO`.
             request: the client's request, parsed; it is not changed.
-            rule: the rule of its model, with a start of `AUTO`.
+            upstream: the model server it goes to.
             fields: the client's header fields; its credentials go along.
             request_id: the id under which the request is known here.
             notes: told once when a server that has the endpoint fails.
@@ -92,51 +99,60 @@ class Probe:
         if len(question) > MAX_QUESTION_BYTES:
             return rule
         now = asyncio.get_running_loop().time()
-        expires, tail = self._kept.get(question, (now, None))
+        key = (upstream.url, question)
+        expires, tail = self._kept.get(key, (now, None))
         if expires <= now:
-            status, tail = await self._ask(question, str(request.get("model")), fields, request_id)
+            status, tail = await _ask(_Sender(upstream, fields, request_id), question, request.get("model"))
             if tail is None and status not in (*_NO_ACCESS, *_NO_ENDPOINT):
                 notes.once("the model server could not say where its prompts end", status=str(status))
             if status not in _NO_ACCESS:  # those are this client's own affair
                 passing = not status or status == _TOO_MANY_REQUESTS or status >= _SERVER_ERRORS
-                self._keep(question, (now + (RETRY_S if passing else KEEP_S), tail))
+                self._keep(key, (now + (RETRY_S if passing else KEEP_S), tail))
         return rule if tail is None else prompt.settle_start(rule, tail)
 
-    def _keep(self, question: bytes, answer: tuple[float, str | None]) -> None:
-        self._kept[question] = answer
-        self._kept.move_to_end(question)
+    def _keep(self, key: tuple[str, bytes], answer: tuple[float, str | None]) -> None:
+        self._kept[key] = answer
+        self._kept.move_to_end(key)
         if len(self._kept) > MAX_KEPT:
             self._kept.popitem(last=False)
 
-    async def _ask(
-        self, question: bytes, model: str, fields: Headers, request_id: bytes
-    ) -> tuple[int, str | None]:
-        """Return the last status (0 when there was none) and the end of the prompt, if the server says it."""
-        try:
-            async with asyncio.timeout(PROBE_S):
-                status, rendered = await self._post(b"/v1/tokenize", question, fields, request_id)
-                tokens = rendered.get("tokens")
-                if status != _OK or not isinstance(tokens, list) or not tokens:
-                    return status, None
-                tail = {"model": model, "tokens": tokens[-_TAIL_TOKENS:], "skip_special_tokens": False}
-                status, told = await self._post(b"/v1/detokenize", chat.write_json(tail), fields, request_id)
-        except (ProxyError, TimeoutError):
-            return 0, None
-        text = told.get("text")
-        return status, text if status == _OK and isinstance(text, str) else None
 
-    async def _post(
-        self, path: bytes, body: bytes, fields: Headers, request_id: bytes
-    ) -> tuple[int, dict[str, Any]]:
+class _Sender(NamedTuple):
+    upstream: Upstream
+    fields: Headers
+    request_id: bytes
+
+    async def post(self, path: bytes, question: bytes) -> tuple[int, dict[str, Any]]:
         """Return the status and the JSON object of an answer, empty where there is none."""
         sent = headers.for_upstream(
-            fields, host=self._upstream.host, body_bytes=len(body), request_id=request_id, identity=True
+            self.fields,
+            host=self.upstream.host,
+            body_bytes=len(question),
+            request_id=self.request_id,
+            identity=True,
+            api_key=self.upstream.api_key,
         )
         answered = bytearray()
-        async with await self._upstream.send("POST", path, sent, body) as answer:
+        async with await self.upstream.send("POST", path, sent, question) as answer:
             while (part := await answer.read()) and len(answered) <= _MAX_ANSWER_BYTES:
                 answered += part
             return answer.status, chat.read_object(bytes(answered)) or {}
+
+
+async def _ask(sender: _Sender, question: bytes, model: object) -> tuple[int, str | None]:
+    """Return the last status (0 when there was none) and the end of the prompt, if the server says it."""
+    try:
+        async with asyncio.timeout(PROBE_S):
+            status, rendered = await sender.post(b"/v1/tokenize", question)
+            tokens = rendered.get("tokens")
+            if status != _OK or not isinstance(tokens, list) or not tokens:
+                return status, None
+            tail = {"model": model, "tokens": tokens[-_TAIL_TOKENS:], "skip_special_tokens": False}
+            status, told = await sender.post(b"/v1/detokenize", chat.write_json(tail))
+    except (ProxyError, TimeoutError):
+        return 0, None
+    text = told.get("text")
+    return status, text if status == _OK and isinstance(text, str) else None
 
 
 def write_question(request: dict[str, Any]) -> dict[str, Any]:

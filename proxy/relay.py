@@ -8,18 +8,25 @@ the server and memory stays bounded (the figure is in `docs/transport.md`).
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from proxy import chat, headers
 from proxy.client import ClientGoneError
 from proxy.coding import CODINGS, Inflated
-from proxy.errors import BrokenError, SilentError, UpstreamError
+from proxy.errors import BrokenError, SilentError, StoppedError, UpstreamError
+from proxy.mask import mask
+from proxy.pulse import Pulse
 from proxy.response import Rewriter
 from proxy.stream import Stream
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from proxy.client import Client
+    from proxy.headers import Headers
+    from proxy.mask import Source
     from proxy.request import Plan
+    from proxy.running import Running
     from proxy.settings import Settings
     from proxy.telemetry import Notes
     from proxy.upstream import Answer, Upstream
@@ -27,24 +34,193 @@ if TYPE_CHECKING:
 _OK = 200
 
 
-async def relay(
-    client: Client, plan: Plan | None, upstream: Upstream, settings: Settings, notes: Notes
-) -> None:
-    """Serve a request; return when it is answered, or at once when the client leaves.
+class Relay:
+    """One request on its way to one model server, and the answer on its way back."""
 
-    Args:
-        client: the client, its request read.
-        plan: how the answer is read; None relays it as it comes.
-        upstream: the model server.
-        settings: timeouts and limits.
-        notes: where it is said that an answer could not be read.
+    def __init__(
+        self,
+        client: Client,
+        plan: Plan | None,
+        *,
+        upstream: Upstream,
+        settings: Settings,
+        notes: Notes,
+        running: Running,
+    ) -> None:
+        """Begin with a request that was read.
+
+        Args:
+            client: the client.
+            plan: how the answer is read; None relays it as it comes.
+            upstream: the model server.
+            settings: limits.
+            notes: where it is said that an answer could not be read.
+            running: what can end it from outside.
+        """
+        self._client = client
+        self._plan = plan
+        self._upstream = upstream
+        self._settings = settings
+        self._notes = notes
+        self._running = running
+
+    async def run(self) -> None:
+        """Serve the request; return when it is answered.
+
+        Raises:
+            UpstreamError: the server failed. When the client already has a part of the answer, it was told
+                so in a rewritten stream; any other answer is left without an end.
+            StoppedError: the proxy stops; for the rest as with UpstreamError.
+        """
+        client, upstream = self._client, self._upstream
+        answer_s = upstream.timeouts.answer_s
+        target = client.path + (b"?" + client.query if client.query else b"")
+        try:
+            async with (
+                asyncio.timeout(answer_s or None) as limit,
+                await upstream.send(client.method, target, self._make_fields(), client.body) as answer,
+            ):
+                self._running.answer = answer
+                client.body = b""  # a stream may run for long, and a request may be large
+                content_type = (headers.find(answer.headers, b"content-type") or b"").lower()
+                stream = content_type.startswith(b"text/event-stream")
+                if stream:
+                    limit.reschedule(None)
+                readable = stream or content_type.startswith(b"application/json")
+                opened = self._open(answer) if self._plan and answer.status == _OK and readable else None
+                await self._give(answer, opened, stream=stream)
+        except TimeoutError:
+            raise SilentError(
+                f"The model server did not complete its answer within {answer_s:g} seconds "
+                "(timeouts.answerSeconds in the proxy's configuration)."
+            ) from None
+        finally:
+            self._running.answer = None
+
+    def _make_fields(self) -> Headers:
+        client, api_key = self._client, self._upstream.api_key
+        sent = client.headers
+        if headers.is_preflight(client.method, sent):
+            # What a browser asks without a key is not asked in anybody's name.
+            sent, api_key = headers.without(sent, headers.CREDENTIALS), None
+        return headers.for_upstream(
+            sent,
+            host=self._upstream.host,
+            body_bytes=len(client.body),
+            request_id=client.request_id,
+            identity=self._plan is not None or api_key is not None,
+            api_key=api_key,
+        )
+
+    def _open(self, answer: Answer) -> Source | None:
+        """Return the body of an answer as it can be read, None if it is compressed in a way unknown here."""
+        coding = (headers.find(answer.headers, b"content-encoding") or b"identity").strip().lower()
+        if coding == b"identity":
+            return answer
+        if coding in CODINGS:
+            return Inflated(answer)
+        self._notes.once(
+            "an answer is relayed as it is: the model server compressed it although asked not to"
+        )
+        return None
+
+    async def _give(self, answer: Answer, opened: Source | None, *, stream: bool) -> None:
+        """Give the client the answer: rewritten where its body could be `opened`, else untouched."""
+        client, settings, secret = self._client, self._settings, self._upstream.api_key
+        fields = headers.for_client(
+            answer.headers,
+            request_id=client.request_id,
+            stream=stream,
+            rewritten=opened is not None,
+            own_cors=settings.cors is not None,
+            secret=secret.encode() if secret else None,
+        )
+        body = mask(opened or answer, secret)
+        pulse: Pulse | None = None
+        if settings.keep_alive_s and stream and (opened or headers.is_open_ended(answer.headers)):
+            head = answer.status, fields
+            body = pulse = Pulse(body, client, head, settings.keep_alive_s, whole_events=opened is not None)
+        try:
+            if self._plan is None or opened is None:
+                await self._pass(answer, body, fields)
+            elif stream:
+                await self._rewrite_stream(answer, body, fields, self._plan)
+            else:
+                await self._rewrite_whole(answer, body, fields, self._plan)
+        finally:
+            if pulse is not None:
+                pulse.close()
+
+    async def _pass(self, answer: Answer, body: Source, fields: Headers) -> None:
+        """Relay an answer untouched. One that breaks off is left without an end, as it came."""
+        client = self._client
+        data = await body.read()
+        answer.watch_idle()
+        if not client.status:
+            await client.start(answer.status, fields)
+        while data:
+            await client.write(data)
+            data = await body.read()
+        await client.finish()
+
+    async def _rewrite_stream(self, answer: Answer, body: Source, fields: Headers, plan: Plan) -> None:
+        client, max_event_bytes = self._client, self._settings.max_event_bytes
+        stream = Stream(plan.rule, hides_prompt=plan.hides_prompt, max_event_bytes=max_event_bytes)
+        try:
+            data = await body.read()
+            answer.watch_idle()
+            if not client.status:
+                await client.start(answer.status, fields)
+            while data:
+                if out := stream.feed(data):
+                    await client.write(out)
+                if stream.overflow:
+                    raise BrokenError(
+                        f"The model server sent an event larger than {max_event_bytes} bytes "
+                        "(maxEventBytes in the proxy's configuration)."
+                    )
+                data = await body.read()
+            if not stream.done and not headers.is_delimited(answer.headers):
+                # The end of the connection is all that ended it: only [DONE] could tell it from a cut.
+                raise BrokenError("The model server closed the connection before its stream said [DONE].")
+        except (UpstreamError, StoppedError) as error:
+            if not client.status:
+                raise
+            await client.finish(stream.break_off(error.body()))
+            if stream.done:
+                return
+            raise
+        await client.finish(stream.finish())
+
+    async def _rewrite_whole(self, answer: Answer, body: Source, fields: Headers, plan: Plan) -> None:
+        client, max_bytes = self._client, self._settings.max_body_bytes
+        pieces: list[bytes] = []
+        size = 0
+        while data := await body.read():
+            if not pieces:
+                answer.watch_idle()
+            size += len(data)
+            if size > max_bytes:
+                raise BrokenError(
+                    f"The model server's answer is larger than {max_bytes} bytes "
+                    "(maxBodyBytes in the proxy's configuration)."
+                )
+            pieces.append(data)
+        whole = b"".join(pieces)
+        document = chat.read_object(whole)
+        if document is not None and Rewriter(plan.rule, hides_prompt=plan.hides_prompt).rewrite(document):
+            whole = chat.write_json(document)
+        await client.start(answer.status, [*fields, (b"content-length", b"%d" % len(whole))])
+        await client.finish(whole)
+
+
+async def until_gone(client: Client, answering: Coroutine[Any, Any, None]) -> None:
+    """Run what answers a client; end it at once when the client leaves.
 
     Raises:
-        UpstreamError: the server failed. When the client already has a part of the answer, it was told
-            so in a rewritten stream; any other answer is left without an end.
         ClientGoneError: the client left.
     """
-    work = asyncio.create_task(_answer(client, plan, upstream, settings, notes))
+    work = asyncio.create_task(answering)
     gone = asyncio.create_task(client.gone())
     try:
         await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -55,126 +231,3 @@ async def relay(
     if work.cancelled():
         raise ClientGoneError
     work.result()
-
-
-async def _answer(
-    client: Client, plan: Plan | None, upstream: Upstream, settings: Settings, notes: Notes
-) -> None:
-    target = client.path + (b"?" + client.query if client.query else b"")
-    fields = headers.for_upstream(
-        client.headers,
-        host=upstream.host,
-        body_bytes=len(client.body),
-        request_id=client.request_id,
-        identity=plan is not None,
-    )
-    answer_s = settings.timeouts.answer_s
-    try:
-        async with (
-            asyncio.timeout(answer_s or None) as limit,
-            await upstream.send(client.method, target, fields, client.body) as answer,
-        ):
-            client.body = b""  # a stream may run for long, and a request may be large
-            content_type = (headers.find(answer.headers, b"content-type") or b"").lower()
-            stream = content_type.startswith(b"text/event-stream")
-            if stream:
-                limit.reschedule(None)
-            readable = stream or content_type.startswith(b"application/json")
-            body = _open(answer, notes) if plan and answer.status == _OK and readable else None
-            if plan is None or body is None:
-                await _pass(client, answer, settings, stream=stream)
-            elif stream:
-                await _rewrite_stream(client, answer, body, plan, settings)
-            else:
-                await _rewrite_whole(client, answer, body, plan, settings)
-    except TimeoutError:
-        raise SilentError(
-            f"The model server did not complete its answer within {answer_s:g} seconds "
-            "(timeouts.answerSeconds in the proxy's configuration)."
-        ) from None
-
-
-def _open(answer: Answer, notes: Notes) -> Answer | Inflated | None:
-    """Return the body of an answer as it can be read, None if it is compressed in a way unknown here."""
-    coding = (headers.find(answer.headers, b"content-encoding") or b"identity").strip().lower()
-    if coding == b"identity":
-        return answer
-    if coding in CODINGS:
-        return Inflated(answer)
-    notes.once("an answer is relayed as it is: the model server compressed it although asked not to")
-    return None
-
-
-async def _pass(client: Client, answer: Answer, settings: Settings, *, stream: bool) -> None:
-    """Relay an answer untouched. One that breaks off is left without an end, as it came."""
-    data = await answer.read()
-    answer.watch(settings.timeouts.idle_s)
-    await client.start(answer.status, _fields(client, answer, settings, stream=stream))
-    while data:
-        await client.write(data)
-        data = await answer.read()
-    await client.finish()
-
-
-async def _rewrite_stream(
-    client: Client, answer: Answer, body: Answer | Inflated, plan: Plan, settings: Settings
-) -> None:
-    stream = Stream(plan.rule, hides_prompt=plan.hides_prompt, max_event_bytes=settings.max_event_bytes)
-    data = await body.read()
-    answer.watch(settings.timeouts.idle_s)
-    await client.start(answer.status, _fields(client, answer, settings, stream=True, rewritten=True))
-    try:
-        while data:
-            if out := stream.feed(data):
-                await client.write(out)
-            if stream.overflow:
-                raise BrokenError(
-                    f"The model server sent an event larger than {settings.max_event_bytes} bytes "
-                    "(maxEventBytes in the proxy's configuration)."
-                )
-            data = await body.read()
-        if not stream.done and not headers.is_delimited(answer.headers):
-            # The end of the connection is all that ended it: only [DONE] could tell it from a cut.
-            raise BrokenError("The model server closed the connection before its stream said [DONE].")
-    except UpstreamError as error:
-        await client.finish(stream.break_off(error.body()))
-        if stream.done:
-            return
-        raise
-    await client.finish(stream.finish())
-
-
-async def _rewrite_whole(
-    client: Client, answer: Answer, body: Answer | Inflated, plan: Plan, settings: Settings
-) -> None:
-    pieces: list[bytes] = []
-    size = 0
-    while data := await body.read():
-        if not pieces:
-            answer.watch(settings.timeouts.idle_s)
-        size += len(data)
-        if size > settings.max_body_bytes:
-            raise BrokenError(
-                f"The model server's answer is larger than {settings.max_body_bytes} bytes "
-                "(maxBodyBytes in the proxy's configuration)."
-            )
-        pieces.append(data)
-    whole = b"".join(pieces)
-    document = chat.read_object(whole)
-    if document is not None and Rewriter(plan.rule, hides_prompt=plan.hides_prompt).rewrite(document):
-        whole = chat.write_json(document)
-    fields = _fields(client, answer, settings, stream=False, rewritten=True)
-    await client.start(answer.status, [*fields, (b"content-length", b"%d" % len(whole))])
-    await client.finish(whole)
-
-
-def _fields(
-    client: Client, answer: Answer, settings: Settings, *, stream: bool, rewritten: bool = False
-) -> headers.Headers:
-    return headers.for_client(
-        answer.headers,
-        request_id=client.request_id,
-        stream=stream,
-        rewritten=rewritten,
-        own_cors=settings.cors is not None,
-    )

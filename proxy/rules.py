@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+
 class Start(StrEnum):
     """When splitting engages."""
 

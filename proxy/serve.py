@@ -1,110 +1,139 @@
-"""Run the application under uvicorn, and the demo model server beside it when asked to."""
+"""Run the application, in one process or several, and the demo model server beside it when asked to."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
+import resource
+import signal
 import sys
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import uvicorn
+import uvloop
 
 from proxy.app import App
-from proxy.telemetry import configure
+from proxy.endpoint import Endpoint
+from proxy.reload import follow
+from proxy.server import OPTIONS, Server
+from proxy.settings import Listen, Settings
+from proxy.telemetry import LOGGER, configure
+from proxy.worker import READY, obey
+from proxy.workers import Workers
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterator
-    from types import FrameType
+    from collections.abc import Callable, Coroutine, Iterator
 
     from starlette.types import ASGIApp
 
-    from proxy.settings import Settings
+    from proxy.reload import Source
 
-KEEP_ALIVE_S = 75
-"""Seconds an unused client connection is kept: clients that keep theirs for less meet no closed one."""
+__all__ = ["OPTIONS", "beside", "serve"]
 
-OPTIONS: dict[str, Any] = {
-    "loop": "uvloop",
-    "http": "httptools",
-    "ws": "none",
-    "log_config": None,
-    "access_log": False,
-    "server_header": False,
-    "date_header": False,
-    "timeout_keep_alive": KEEP_ALIVE_S,
-}
-"""How uvicorn runs the proxy."""
-
-_GRACE_S = 30
 _START_S = 10
 
 
-class _Server(uvicorn.Server):
-    """Says where it listens as soon as it does."""
-
-    def __init__(self, config: uvicorn.Config, announcement: str | None) -> None:
-        super().__init__(config)
-        self._announcement = announcement
-        self.ready = threading.Event()
-        self.url = ""
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.should_exit:
-            return
-        host, port = self.servers[0].sockets[0].getsockname()[:2]
-        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-        if self._announcement is not None:
-            sys.stdout.write(f"{self._announcement.format(url=self.url)}\n")
-            sys.stdout.flush()
-        # What was imported and built so far stays: the collector need not look at it again.
-        gc.collect()
-        gc.freeze()
-        gc.enable()
-        self.ready.set()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop; the application hears of it when it must be quick, too."""
-        await super().shutdown(sockets)
-        if self.force_exit:
-            for task in self.server_state.tasks:
-                task.cancel()
-            await self.lifespan.shutdown()
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the base class's
-        """Stop on a signal, on a second one at once.
-
-        The base class would raise the signal again in the end, and the process would die of it; it was
-        asked to stop, and it did.
-        """
-        self.force_exit = self.should_exit
-        self.should_exit = True
-
-
-def serve(settings: Settings, announcement: str = "think-proxy on {url}") -> None:
-    """Serve until a signal comes.
+def serve(source: Source, announcement: str = "think-proxy on {url}", *, workers: int = 1) -> None:
+    """Serve until a signal comes, and answer what is running before the end.
 
     Args:
-        settings: a configuration that names an upstream.
+        source: a configuration that names an upstream.
         announcement: the line that is printed when the proxy is ready.
+        workers: processes; with one, it is this one.
 
     Raises:
-        SystemExit: with 1, the address cannot be had; the log says why.
+        SystemExit: with 1, the address cannot be had, or a worker cannot start; the log says why.
     """
-    configure(settings.log)
-    config = uvicorn.Config(
-        App(settings),
-        host=settings.listen.host,
-        port=settings.listen.port,
-        timeout_graceful_shutdown=_GRACE_S,
-        **OPTIONS,
-    )
+    configure(source.settings.log)
+    _raise_file_limit()
     try:
-        _Server(config, announcement).run()
-    except SystemExit:
-        sys.exit(1)  # the server's own code differs from version to version
+        endpoint = Endpoint(source.settings.listen)
+    except OSError as error:
+        LOGGER.error("%s", error.strerror)
+        sys.exit(1)
+
+    def announce() -> None:
+        sys.stdout.write(f"{announcement.format(url=endpoint.url)}\n")
+        sys.stdout.flush()
+
+    code = 0
+    try:
+        if workers == 1:
+            _run(_serve_alone(source, endpoint, announce))
+        else:
+            gc.collect()
+            gc.enable()
+            gc.freeze()  # or each worker's collector would write to, and so copy, what all of them share
+            serve_as_worker = partial(_run_worker, endpoint.sockets)
+            code = Workers(workers, endpoint, source, serve_as_worker).run(announce)
+    finally:
+        endpoint.close()
+        endpoint.remove()
+    if code:
+        sys.exit(code)
+
+
+def _raise_file_limit() -> None:
+    """Allow as many files as this process may have: a stream takes two, and 1,024 are soon gone."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _run(main: Coroutine[Any, Any, None]) -> None:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main)
+
+
+async def _serve_alone(source: Source, endpoint: Endpoint, announce: Callable[[], None]) -> None:
+    """Serve in this process, which gets the signals."""
+    app = App(source.settings)
+    server = Server(app, endpoint.sockets, source.settings, app)
+    is_asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, server.interrupt)
+    loop.add_signal_handler(signal.SIGHUP, is_asked.set)
+    following = loop.create_task(follow(source, is_asked, partial(reload, app, server)))
+    try:
+        await server.run(announce)
+    finally:
+        following.cancel()
+
+
+def _run_worker(sockets: list[socket.socket], settings: Settings, wire: socket.socket) -> None:
+    """Serve as one of several, and obey the parent."""
+
+    async def main() -> None:
+        app = App(settings)
+        server = Server(app, sockets, settings, app)
+        loop = asyncio.get_running_loop()
+        # Whoever signals all processes at once (a terminal, systemd) signals the parent too: twice is once.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, server.stop)
+        obeying = loop.create_task(obey(wire, server, partial(reload, app, server)))
+        try:
+            await server.run(lambda: wire.sendall(READY))
+        finally:
+            obeying.cancel()
+
+    _run(main())
+
+
+def reload(app: App, server: Server, settings: Settings) -> bool:
+    """Put a configuration into force; tells whether it is."""
+    try:
+        app.reload(settings)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the proxy runs on
+        LOGGER.error("the configuration cannot be used, the one before stays: %s", type(error).__name__)
+        return False
+    server.traffic.settings = settings
+    configure(settings.log)
+    LOGGER.info("the configuration was read again")
+    return True
 
 
 @contextlib.contextmanager
@@ -114,15 +143,24 @@ def beside(app: ASGIApp) -> Iterator[str]:
     Raises:
         RuntimeError: it did not start.
     """
-    # Nobody waits for the rest of a demo answer.
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, timeout_graceful_shutdown=1, **OPTIONS)
-    server = _Server(config, None)
-    thread = threading.Thread(target=server.run, daemon=True)
+    endpoint = Endpoint(Listen(port=0))
+    server = Server(app, endpoint.sockets, Settings())
+    loops: list[asyncio.AbstractEventLoop] = []
+    is_ready = threading.Event()
+
+    def announce() -> None:
+        loops.append(asyncio.get_running_loop())
+        is_ready.set()
+
+    thread = threading.Thread(target=_run, args=(server.run(announce),), daemon=True)
     thread.start()
     try:
-        if not server.ready.wait(_START_S):
+        if not is_ready.wait(_START_S):
             raise RuntimeError("the model server beside the proxy did not start")
-        yield server.url
+        yield endpoint.url
     finally:
-        server.should_exit = True
-        thread.join()
+        for loop in loops:
+            # Nobody waits for the rest of a demo answer.
+            loop.call_soon_threadsafe(server.stop_now)
+        thread.join(_START_S)
+        endpoint.close()

@@ -63,6 +63,24 @@ class Timeouts:
 
 
 @dataclass(frozen=True, slots=True)
+class Server:
+    """One model server."""
+
+    name: str
+    url: str
+    """Base address, without a trailing `/` or `/v1`; `http+unix` for a socket file."""
+    models: tuple[str, ...] = ("*",)
+    """Names and globs of the models that it serves."""
+    api_key: str | None = field(default=None, repr=False)
+    """Sent to it in place of what the client sent."""
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    ca_file: str | None = None
+    """A file of certificates to check its own against, instead of the system's."""
+    uds: str | None = None
+    """A socket file to connect to, instead of the host that `url` names."""
+
+
+@dataclass(frozen=True, slots=True)
 class Cors:
     """Cross-origin answers that the proxy gives itself, instead of passing `OPTIONS` on."""
 
@@ -101,15 +119,41 @@ class Settings:
 
     listen: Listen = field(default_factory=Listen)
     upstream: str | None = None
-    """Base address of the model server, without a trailing `/` or `/v1`."""
+    """Base address of the only model server, without a trailing `/` or `/v1`."""
+    upstreams: tuple[Server, ...] = ()
+    """Several model servers, in the order in which they are asked whether a model is theirs."""
     entries: tuple[Entry, ...] = ()
     timeouts: Timeouts = field(default_factory=Timeouts)
     max_body_bytes: int = 64 * MIB
+    max_header_bytes: int = 64 * 1024
+    """The largest head of a request: its first line and all its header fields."""
     max_event_bytes: int = 16 * MIB
+    max_concurrent_requests: int = 0
+    """Requests that are served at a time, in one process; 0 for any number."""
+    api_keys: tuple[str, ...] = field(default=(), repr=False)
+    """What opens the proxy; without any it is open."""
+    api_keys_file: str | None = None
+    file_api_keys: tuple[str, ...] = field(default=(), repr=False)
+    """The keys that stood in that file."""
     passthrough_paths: tuple[str, ...] = ()
     """Globs of paths that are relayed besides the built-in ones."""
     cors: Cors | None = None
+    keep_alive_s: float = 0.0
+    """Silence of a stream after which it carries a comment; 0 for none."""
+    drain_s: float = 30.0
+    """For running requests to end when the proxy stops."""
+    drain_delay_s: float = 0.0
+    """From the signal to stop until no new connections are accepted."""
+    watch_config: bool = False
+    """The configuration is read again when its file changes."""
     log: Log = field(default_factory=Log)
+
+    @property
+    def servers(self) -> tuple[Server, ...]:
+        """The model servers in force: `upstream` is the short form of one that serves every model."""
+        if self.upstream is None:
+            return self.upstreams
+        return (Server("upstream", self.upstream, timeouts=self.timeouts),)
 
 
 MAX_CACHED_NAMES = 1024

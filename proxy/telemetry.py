@@ -20,14 +20,8 @@ if TYPE_CHECKING:
 
 LOGGER = logging.getLogger("think_proxy")
 
-_NOT_SAID = (
-    # A stream that the server cut off is cut off here on purpose, and has its own line.
-    "ASGI callable returned without completing response.",
-    # A client may offer another protocol (Java's offers HTTP/2 in every request): that is no fault.
-    "Unsupported upgrade request.",
-    "No supported WebSocket library detected.",
-)
-"""What uvicorn has to say in vain."""
+_NOT_SAID = "ASGI callable returned without completing response."
+"""What uvicorn has to say in vain: a stream that the server cut off is cut off here on purpose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +39,8 @@ class RequestReport:
     outcome: str
     """`answered`, `refused`, `failed`, `broken`, `client_left` or `stopped` (with the proxy)."""
     duration_s: float
+    upstream: str | None = None
+    """The name of the model server, where there are several."""
     error: str | None = None
     """The code of the proxy's own error."""
 

@@ -36,6 +36,9 @@ REREADS = 4
 Piece = str | Block
 """Reasoning text, or a block that is reasoning as well: a draft."""
 
+_WINDOW = 1024
+"""Code points that a reader is shown at first; more than a name with its layout."""
+
 _OPENERS = compile_literals(tuple(OPENERS))
 
 
@@ -109,25 +112,25 @@ class Finder:
         reader = self._reader
         if reader is None:
             return False
-        until = self._at + BLOCK_LIMIT - reader.size
-        full = until <= len(self._text)
-        # The reader never sees more than the limit: what it makes of a text does not depend on the cuts.
-        text = self._text[:until] if until < len(self._text) else self._text
-        self._at = reader.read(text, self._at)
+        left, room = len(self._text) - self._at, BLOCK_LIMIT - reader.size
+        # In windows that grow: most of what begins like a block is none, which shows soon.
+        window = min(left, room, max(_WINDOW, reader.size))
+        text = self._text[self._at : self._at + window]
+        read = reader.read(text, 0)
+        self._at += read
         if reader.done:
             self._reader = None
             self._keep(reader.block)
-            return True
-        if reader.failed:
+        elif reader.failed:
             self._reader = None
             self._give_up(reader)
-            return True
-        if full or final:
+        elif window == room or (final and window == left):
             self._reader = None
-            self._write(reader.raw + self._text[self._at : len(text)])
-            self._at = len(text)
-            return True
-        return False
+            self._write(reader.raw + text[read:])
+            self._at += window - read
+        else:
+            return window < left
+        return True
 
     def _give_up(self, reader: BlockReader) -> None:
         """Take what was malformed for text: only its first character, when the rest can be read again."""

@@ -5,22 +5,33 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Self
+from urllib.parse import unquote, urlsplit
 
 from proxy.connection import Connection
 from proxy.errors import BrokenError, SilentError, UnreachableError
 
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Self
 
+    from proxy.errors import ProxyError
     from proxy.headers import Headers
     from proxy.reply import Head
-    from proxy.settings import Timeouts
+    from proxy.settings import Server, Timeouts
 
 MAX_IDLE_S = 3.0
 """Seconds an unused connection is kept: clearly below the 5 after which vLLM's uvicorn closes its end."""
+
+
+_NO_CONNECTION = (
+    OSError,  # ssl.SSLError and socket.gaierror are of this kind
+    ValueError,  # UnicodeError: a name that IDNA does not know
+    EOFError,
+    RuntimeError,  # asyncio, of a transport that was closed under it
+    asyncio.InvalidStateError,
+    asyncio.LimitOverrunError,
+)
+"""What can be raised while a connection is made; `tests/safety/test_faults.py` walks the libraries."""
 
 
 class Answer:
@@ -52,28 +63,75 @@ class Answer:
         """
         return await self._connection.read()
 
-    def watch(self, timeout_s: float) -> None:
-        """Allow this many seconds between two parts of the body from here on; 0 for any."""
-        self._connection.watch_idle(timeout_s)
+    def watch_idle(self) -> None:
+        """The answer has begun: from here on the limit is that between two parts of the body."""
+        self._connection.watch_idle(self._upstream.timeouts.idle_s)
+
+    def fail(self, error: ProxyError) -> None:
+        """Break off: what has come can still be read, then `read` raises this."""
+        self._connection.fail(error)
 
 
 class Upstream:
     """One model server."""
 
-    def __init__(self, url: str, timeouts: Timeouts, ssl_context: ssl.SSLContext | None = None) -> None:
-        """Serve the paths below `url`: `http://host:port`, perhaps with a path of its own."""
+    def __init__(
+        self,
+        url: str,
+        timeouts: Timeouts,
+        ssl_context: ssl.SSLContext | None = None,
+        *,
+        uds: str | None = None,
+        name: str = "upstream",
+        api_key: str | None = None,
+    ) -> None:
+        """Serve the paths below an address.
+
+        Args:
+            url: `http://host:port`, perhaps with a path of its own; `http+unix:///run/it.sock`, or
+                `http+unix://%2Frun%2Fit.sock` with one.
+            timeouts: limits for every request.
+            ssl_context: how certificates are checked, if not against the system's.
+            uds: a socket file to connect to, whatever host the address names.
+            name: what it is called in the configuration.
+            api_key: sent to it in place of what a client sent.
+        """
         parts = urlsplit(url)
         secure = parts.scheme == "https"
+        host, path = parts.netloc, parts.path
+        if parts.scheme == "http+unix":
+            uds, path = (unquote(host), path) if host else (unquote(path), "")
+            host = "localhost"
         self._host = parts.hostname or ""
-        self._port = parts.port or (443 if secure else 80)
+        self._port = 0 if uds else parts.port or (443 if secure else 80)
+        self._uds = uds
         self._ssl = (ssl_context or ssl.create_default_context()) if secure else None
-        self._prefix = parts.path.rstrip("/").encode()
-        self._timeouts = timeouts
+        self._prefix = path.rstrip("/").encode()
         self._idle: deque[Connection] = deque()
         self._live: set[Connection] = set()
         self.url = url
-        self.host = parts.netloc.encode("idna" if not parts.netloc.isascii() else "ascii")
+        self.name = name
+        self.timeouts = timeouts
+        self.api_key = api_key
+        self.host = host.encode("ascii" if host.isascii() else "idna")
         """The authority, as `Host` names it."""
+
+    @classmethod
+    def to(cls, server: Server) -> Self:
+        """Return the way to a model server of the configuration.
+
+        Raises:
+            OSError: its file of certificates cannot be read.
+        """
+        context = ssl.create_default_context(cafile=server.ca_file) if server.ca_file else None
+        return cls(
+            server.url,
+            server.timeouts,
+            context,
+            uds=server.uds,
+            name=server.name,
+            api_key=server.api_key,
+        )
 
     @property
     def live(self) -> int:
@@ -111,7 +169,7 @@ class Upstream:
     async def _exchange(self, connection: Connection, method: str, head: bytes, body: bytes) -> Answer:
         try:
             answer = await connection.send(
-                head, body, has_body=method != "HEAD", timeout_s=self._timeouts.first_byte_s
+                head, body, has_body=method != "HEAD", timeout_s=self.timeouts.first_byte_s
             )
         except BaseException:
             connection.close()
@@ -126,10 +184,14 @@ class Upstream:
         else:
             connection.close()
 
-    async def close(self) -> None:
-        """Close every connection."""
+    def disconnect(self) -> None:
+        """Close every connection, and those that requests under way give back."""
         for connection in tuple(self._live):
             connection.close()
+
+    async def close(self) -> None:
+        """Close every connection, and wait until they are."""
+        self.disconnect()
         await asyncio.sleep(0)
 
     def _pick(self) -> Connection | None:
@@ -147,26 +209,36 @@ class Upstream:
             self._idle.pop().close()
 
     async def _connect(self) -> Connection:
-        loop = asyncio.get_running_loop()
-        timeout_s = self._timeouts.connect_s
+        timeout_s = self.timeouts.connect_s
         try:
             async with asyncio.timeout(timeout_s or None):
-                _, connection = await loop.create_connection(
-                    lambda: Connection(self._lost), self._host, self._port, ssl=self._ssl
-                )
+                connection = await self._dial()
         except TimeoutError:
             raise SilentError(
                 f"The model server at {self.url} took no connection within {timeout_s:g} seconds "
                 "(timeouts.connectSeconds in the proxy's configuration)."
             ) from None
-        except (OSError, UnicodeError) as error:  # the latter for a name that IDNA does not know
+        except _NO_CONNECTION as error:
             reason = getattr(error, "strerror", None) or error
             raise UnreachableError(
                 f"The model server at {self.url} cannot be reached ({reason}). "
-                "Is it running, and is `upstream` in the proxy's configuration its address?"
+                "Is it running at this address, which the proxy's configuration has as its upstream?"
             ) from error
         if connection.open:
             self._live.add(connection)
+        return connection
+
+    async def _dial(self) -> Connection:
+        loop = asyncio.get_running_loop()
+        if self._uds is None:
+            _, connection = await loop.create_connection(
+                lambda: Connection(self._lost), self._host, self._port, ssl=self._ssl
+            )
+        else:
+            name = self._host if self._ssl else None
+            _, connection = await loop.create_unix_connection(
+                lambda: Connection(self._lost), self._uds, ssl=self._ssl, server_hostname=name
+            )
         return connection
 
     def _lost(self, connection: Connection) -> None:

@@ -1,11 +1,13 @@
 """Settings written out in full, for `think-proxy check`: every value, defaults too.
 
-The text is YAML that loads back to the same settings. Nothing secret is among the keys.
+The text is YAML that loads back to the same settings. Keys are secrets: in the place of each stands a
+variable, so that the text does not load, and leave a proxy open, before somebody gave it one.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from proxy.rules import TagSet
-    from proxy.settings import Entry, Settings
+    from proxy.settings import Entry, Server, Settings, Timeouts
 
 
 def describe(settings: Settings) -> dict[str, Any]:
@@ -25,18 +27,21 @@ def describe(settings: Settings) -> dict[str, Any]:
     times = settings.timeouts
     cors = settings.cors
     return {
-        "listen": {"host": settings.listen.host, "port": settings.listen.port},
-        "upstream": settings.upstream,
-        "inlineThinkTagModels": [_describe_entry(entry) for entry in settings.entries],
-        "timeouts": {
-            "connectSeconds": times.connect_s,
-            "firstByteSeconds": times.first_byte_s,
-            "idleSeconds": times.idle_s,
-            "answerSeconds": times.answer_s,
-            "requestSeconds": times.request_s,
+        "listen": {
+            "host": settings.listen.host,
+            "port": settings.listen.port,
+            "uds": settings.listen.uds,
         },
+        "upstream": settings.upstream,
+        "upstreams": {server.name: _describe_server(server) for server in settings.upstreams},
+        "inlineThinkTagModels": [_describe_entry(entry) for entry in settings.entries],
+        "timeouts": _describe_times(times) | {"requestSeconds": times.request_s},
         "maxBodyBytes": settings.max_body_bytes,
+        "maxHeaderBytes": settings.max_header_bytes,
         "maxEventBytes": settings.max_event_bytes,
+        "maxConcurrentRequests": settings.max_concurrent_requests,
+        "apiKeys": [f"${{API_KEY_{number}}}" for number, _ in enumerate(settings.api_keys, 1)],
+        "apiKeysFile": settings.api_keys_file,
         "passthroughPaths": list(settings.passthrough_paths),
         "cors": cors
         and {
@@ -45,7 +50,34 @@ def describe(settings: Settings) -> dict[str, Any]:
             "allowCredentials": cors.allow_credentials,
             "maxAgeSeconds": cors.max_age_s,
         },
+        "keepAliveSeconds": settings.keep_alive_s,
+        "drainSeconds": settings.drain_s,
+        "drainDelaySeconds": settings.drain_delay_s,
+        "watchConfig": settings.watch_config,
         "log": {"level": str(settings.log.level), "format": str(settings.log.format)},
+    }
+
+
+def _describe_times(times: Timeouts) -> dict[str, float]:
+    """Return the limits that a model server can have of its own."""
+    return {
+        "connectSeconds": times.connect_s,
+        "firstByteSeconds": times.first_byte_s,
+        "idleSeconds": times.idle_s,
+        "answerSeconds": times.answer_s,
+    }
+
+
+def _describe_server(server: Server) -> dict[str, Any]:
+    """Return one model server."""
+    variable = re.sub(r"[^A-Z0-9]", "_", server.name.upper())
+    return {
+        "url": server.url,
+        "apiKey": server.api_key and f"${{API_KEY_OF_{variable}}}",
+        "models": list(server.models),
+        "timeouts": _describe_times(server.timeouts),
+        "caFile": server.ca_file,
+        "uds": server.uds,
     }
 
 
@@ -87,7 +119,7 @@ def _render_mapping(data: dict[str, Any], indent: str, sources: Mapping[str, str
     """
     notes = {to_camel(name): f"  # {source}" for name, source in sources.items()}
     for key, value in data.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and value:
             yield f"{indent}{key}:{notes.get(key, '')}"
             yield from _render_mapping(value, indent + "  ")
         else:

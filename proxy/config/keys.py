@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
-from proxy.config.model import Configuration, Section
+from proxy.config.model import Configuration
+from proxy.config.section import Section
 from proxy.config.unbuilt import NOT_BUILT_KEYS
 
 if TYPE_CHECKING:
@@ -16,13 +17,14 @@ if TYPE_CHECKING:
 def list_keys(section: type[BaseModel] = Configuration, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     """Return the path of every key that a variable or the file can set, not built ones included.
 
-    Keys inside list items are not among them. A mapping's own key comes before those inside it.
+    Keys inside list items, and inside what a user named, are not among them. A mapping's own key comes
+    before those inside it.
     """
     found: list[tuple[str, ...]] = []
     for name in list_names(section, path):
         found.append((*path, name))
-        inner, is_list = find_section(section, name)
-        if inner is not None and not is_list:
+        inner, many = find_section(section, name)
+        if inner is not None and many is None:
             found += list_keys(inner, (*path, name))
     return found
 
@@ -33,15 +35,20 @@ def list_names(section: type[BaseModel], path: KeyPath) -> list[str]:
     return [*section.model_fields, *map(str, not_built)]
 
 
-def find_section(section: type[BaseModel], name: str) -> tuple[type[Section] | None, bool]:
-    """Return the model of the mapping behind a key, if there is one, and whether a list of them is."""
+def find_section(section: type[BaseModel], name: str) -> tuple[type[Section] | None, type | None]:
+    """Return the model of the mapping behind a key, if there is one.
+
+    And, where there are many of them, whether they stand in a `list` or, under names of the user's, in
+    a `dict`.
+    """
     row = section.model_fields.get(name)
     annotation = row.annotation if row else None
-    return _search_section(annotation), _is_list(annotation)
+    return _search_section(annotation), _find_many(annotation)
 
 
-def _is_list(annotation: Any) -> bool:
-    return get_origin(annotation) is list
+def _find_many(annotation: Any) -> type | None:
+    origin = get_origin(annotation)
+    return origin if origin in (list, dict) else None
 
 
 def _search_section(annotation: Any) -> type[Section] | None:
@@ -57,4 +64,4 @@ def is_structured(path: tuple[str, ...]) -> bool:
     for name in path[:-1]:
         section = find_section(section, name)[0] or section
     annotation = section.model_fields[path[-1]].annotation
-    return _is_list(annotation) or _search_section(annotation) is not None
+    return _find_many(annotation) is not None or _search_section(annotation) is not None

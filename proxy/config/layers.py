@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from pydantic.fields import FieldInfo
 
+    from proxy.config.section import Section
+
 MAX_DEPTH = 32
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}?")
@@ -98,18 +100,23 @@ class Layer(PydanticBaseSettingsSource):
             if value != NOT_BUILT_KEYS[path]:
                 self._report(raw, "is not built yet in this version")
             return None
-        inner, is_list = keys.find_section(section, str(path[-1]))
-        if inner is not None and is_list and isinstance(value, list):
+        inner, many = keys.find_section(section, str(path[-1]))
+        if inner is not None and many is list and isinstance(value, list):
             return [
                 self._read_item(item, inner, (*raw, index), (*path, index))
                 for index, item in enumerate(value)
             ]
-        if inner is not None and isinstance(value, dict):
+        if inner is not None and many is dict and isinstance(value, dict):
+            return {
+                name: self._read_item(item, inner, (*raw, name), (*path, name))
+                for name, item in value.items()
+            }
+        if inner is not None and many is None and isinstance(value, dict):
             return self._read_mapping(value, inner, raw, path)
         return self._fill_or_drop(value, raw)
 
-    def _read_item(self, item: Any, section: type[model.Section], raw: KeyPath, path: KeyPath) -> Any:
-        """Translate one item of a list of mappings; a bare value may stand for a mapping."""
+    def _read_item(self, item: Any, section: type[Section], raw: KeyPath, path: KeyPath) -> Any:
+        """Translate one of many mappings; a bare value may stand for a mapping."""
         self.written[path] = raw
         if isinstance(item, dict):
             return self._read_mapping(item, section, raw, path)

@@ -12,13 +12,12 @@ from pydantic import ValidationError
 from proxy import settings
 from proxy.config import yamlfile
 from proxy.config.environment import PREFIX, read_environ
+from proxy.config.frozen import freeze, read_rule
 from proxy.config.layers import Layer
 from proxy.config.model import Configuration, ModelSection
 from proxy.config.problems import ConfigError, KeyPath, Place, Problem, show_path
 from proxy.config.unbuilt import NOT_BUILT_VALUES
-from proxy.config.values import REFUSED
-from proxy.presets import find_preset
-from proxy.rules import TAG_SETS, THINK, Rule, TagSet
+from proxy.config.values import MISSING, REFUSED, is_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,13 +80,14 @@ def load(
             _explain(details, layers)
             for details in error.errors(include_url=False, include_input=False)
             # A key that could not be read is already reported; that it is missing too helps nobody.
-            if not (problems and details["type"] == "missing")
+            if not (problems and details["type"] in ("missing", MISSING))
         ]
         raise ConfigError(problems) from None
     entries = _read_entries(configuration.inline_think_tag_models, layers, problems)
+    file_api_keys = _read_keys(configuration.api_keys_file, layers, problems)
     if problems:
         raise ConfigError(problems)
-    return _freeze(configuration, entries)
+    return freeze(configuration, entries, file_api_keys)
 
 
 def _read_file(path: Path | None, environ: Mapping[str, str]) -> Layer:
@@ -130,7 +130,7 @@ def _find_layer(path: KeyPath, layers: list[Layer]) -> Layer:
 def _explain(details: ErrorDetails, layers: list[Layer]) -> Problem:
     """Turn one of pydantic's errors into a problem."""
     kind, context = details["type"], details.get("ctx", {})
-    if kind == REFUSED:
+    if kind in (REFUSED, MISSING):
         message = details["msg"]
     elif kind == "enum":
         refused = NOT_BUILT_VALUES.get(str(details["loc"][-1]), frozenset())
@@ -156,56 +156,28 @@ def _read_entries(
             message = f"this model is already listed at {entries[section.model].origin}"
             problems.append(Problem(message, place, show_path(raw)))
             continue
-        rule, sources = _read_rule(section)
+        rule, sources = read_rule(section)
         entries[section.model] = settings.Entry(section.model, rule, str(place), sources)
     return tuple(entries.values())
 
 
-def _read_rule(section: ModelSection) -> tuple[Rule, dict[str, str]]:
-    """Return the rule of an entry, and where each value that is no default came from."""
-    values = section.model_dump(include=section.model_fields_set - {"model"})
-    sources = dict.fromkeys(values, "set here")
-    # A variant is of its model's family.
-    if found := find_preset(settings.strip_variant(section.model) or section.model):
-        glob, preset = found
-        for name, value in (("start", preset.start), ("tags", preset.tags)):
-            if name not in values:
-                values[name], sources[name] = value, f"preset for {glob}"
-    tags = values.pop("tags", THINK.name)
-    return Rule(**values, tags=_read_tags(tags)), sources
-
-
-def _read_tags(tags: str | dict[str, list[str]]) -> TagSet:
-    """Return a tag set of the table by its name, or a user's own by its markers."""
-    if isinstance(tags, str):
-        return TAG_SETS[tags]
-    return TagSet("custom", tuple(dict.fromkeys(tags["open"])), tuple(dict.fromkeys(tags["close"])))
-
-
-def _freeze(found: Configuration, entries: tuple[settings.Entry, ...]) -> settings.Settings:
-    """Turn the validated models into the values that the rest of the product takes."""
-    times, cors = found.timeouts, found.cors
-    return settings.Settings(
-        listen=settings.Listen(host=found.listen.host, port=found.listen.port),
-        upstream=found.upstream,
-        entries=entries,
-        timeouts=settings.Timeouts(
-            connect_s=times.connect_seconds,
-            first_byte_s=times.first_byte_seconds,
-            idle_s=times.idle_seconds,
-            answer_s=times.answer_seconds,
-            request_s=times.request_seconds,
-        ),
-        max_body_bytes=found.max_body_bytes,
-        max_event_bytes=found.max_event_bytes,
-        passthrough_paths=tuple(found.passthrough_paths),
-        cors=None
-        if cors is None
-        else settings.Cors(
-            allow_origins=tuple(cors.allow_origins),
-            allow_headers=tuple(cors.allow_headers),
-            allow_credentials=cors.allow_credentials,
-            max_age_s=cors.max_age_seconds,
-        ),
-        log=settings.Log(level=found.log.level, format=found.log.format),
-    )
+def _read_keys(file: str | None, layers: list[Layer], problems: list[Problem]) -> tuple[str, ...]:
+    """Return the keys in a file, one on a line; none at all would leave the proxy open unseen."""
+    if file is None:
+        return ()
+    try:
+        lines = [line.strip() for line in Path(file).read_text(encoding="utf-8-sig").splitlines()]
+    except UnicodeDecodeError:
+        message = "the file is not text"
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a path"
+        message = f"the file cannot be read: {reason}"
+    else:
+        found = [line for line in lines if line and not line.startswith("#")]
+        if found and all(map(is_key, found)):
+            return tuple(found)
+        message = "the file holds what is no key" if found else "the file holds no key"
+    path: KeyPath = ("api_keys_file",)
+    place, raw = _find_layer(path, layers).find_written(path)
+    problems.append(Problem(message, place, show_path(raw)))
+    return ()

@@ -6,26 +6,24 @@ which the JSON schema shows. A key without a value counts as not written.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
-    AliasGenerator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationInfo,
     WithJsonSchema,
     field_validator,
     model_validator,
 )
-from pydantic.alias_generators import to_camel
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from proxy import settings
 from proxy.config import values
+from proxy.config.section import ALIASES, Count, Number, Seconds, Section, Size, Text
 from proxy.config.unbuilt import NOT_BUILT_VALUES
+from proxy.config.upstreams import UpstreamSection  # noqa: TC001 (pydantic reads it)
 from proxy.rules import (
     TAG_SETS,
     History,
@@ -38,13 +36,6 @@ from proxy.rules import (
 )
 from proxy.settings import LogFormat, LogLevel  # noqa: TC001 (pydantic reads them)
 
-_ALIASES = AliasGenerator(serialization_alias=to_camel)  # for the schema only
-
-_Number = BeforeValidator(values.refuse_bool)
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False), _Number]
-Count = Annotated[int, Field(ge=0), _Number]
-Size = Annotated[int, Field(gt=0), _Number]
-Text = Annotated[str, Field(min_length=1)]
 TagsName = Annotated[str, WithJsonSchema({"type": "string", "enum": list(TAG_SETS)})]
 
 _RULE = Rule()
@@ -52,20 +43,15 @@ _TIMEOUTS = settings.Timeouts()
 _SETTINGS = settings.Settings()
 
 
-class Section(BaseModel):
-    """What all mappings of the configuration share."""
-
-    model_config = ConfigDict(extra="forbid", alias_generator=_ALIASES)
-    SHORTHAND: ClassVar[str | None] = None
-    """The key that a bare value in place of the mapping stands for."""
-
-
 class ListenSection(Section):
     """Where the proxy accepts connections."""
 
     host: Text = Field(default=_SETTINGS.listen.host, description="Address to bind; 0.0.0.0 for all of IPv4.")
-    port: Annotated[int, Field(ge=0, le=65535), _Number] = Field(
+    port: Annotated[int, Field(ge=0, le=65535), Number] = Field(
         default=_SETTINGS.listen.port, description="TCP port; 0 lets the system choose one."
+    )
+    uds: Annotated[Text, AfterValidator(values.check_socket)] | None = Field(
+        default=None, description="A socket file to listen on, instead of host and port."
     )
 
 
@@ -179,20 +165,54 @@ class LogSection(Section):
 class Configuration(BaseSettings):
     """Configuration of think-proxy."""
 
-    model_config = SettingsConfigDict(extra="forbid", alias_generator=_ALIASES)
+    model_config = SettingsConfigDict(extra="forbid", alias_generator=ALIASES)
 
     listen: ListenSection = ListenSection()
     upstream: Annotated[str, AfterValidator(values.read_upstream)] | None = Field(
         default=None, description="Address of the model server; a trailing /v1 is accepted."
+    )
+    upstreams: Annotated[dict[str, UpstreamSection], AfterValidator(values.check_names)] = Field(
+        default={}, description="Several model servers by names of your own; the first that takes a model."
     )
     inline_think_tag_models: list[ModelSection] = Field(
         default=[], description="Models whose answers are split; all others pass through untouched."
     )
     timeouts: TimeoutsSection = TimeoutsSection()
     max_body_bytes: Size = Field(default=_SETTINGS.max_body_bytes, description="Largest request body.")
+    max_header_bytes: Size = Field(
+        default=_SETTINGS.max_header_bytes, description="Largest head of a request."
+    )
     max_event_bytes: Size = Field(default=_SETTINGS.max_event_bytes, description="Largest event of a stream.")
+    max_concurrent_requests: Count = Field(
+        default=_SETTINGS.max_concurrent_requests, description="Requests at a time, per worker; 0 for any."
+    )
+    api_keys: list[Annotated[Text, AfterValidator(values.check_key)]] = Field(
+        default=[], description="Keys that open the proxy; without any it is open to all."
+    )
+    api_keys_file: Text | None = Field(default=None, description="A file with more such keys, one on a line.")
     passthrough_paths: list[Annotated[str, AfterValidator(values.check_path)]] = Field(
         default=[], description="Globs of further paths to relay to the upstream."
     )
     cors: CorsSection | None = None
+    keep_alive_seconds: Seconds = Field(
+        default=_SETTINGS.keep_alive_s,
+        description="Silence after which a stream carries a comment; 0 for none.",
+    )
+    drain_seconds: Seconds = Field(
+        default=_SETTINGS.drain_s, description="For running requests to end when the proxy stops."
+    )
+    drain_delay_seconds: Seconds = Field(
+        default=_SETTINGS.drain_delay_s,
+        description="For which a proxy that stops still accepts connections, while /readyz says 503.",
+    )
+    watch_config: bool = Field(
+        default=_SETTINGS.watch_config, description="Read the file again when its content changes."
+    )
     log: LogSection = LogSection()
+
+    @field_validator("upstreams")
+    @classmethod
+    def _refuse_both(cls, value: dict[str, UpstreamSection], info: ValidationInfo) -> Any:
+        if value and info.data.get("upstream") is not None:
+            raise values.refuse("cannot stand beside upstream, its short form: keep one of them")
+        return value

@@ -25,6 +25,10 @@ def build_schema() -> dict[str, Any]:
             enum["enum"] = [value for value in enum["enum"] if value not in refused]
     models = schema["properties"]["inlineThinkTagModels"]
     models["items"] = {"anyOf": [{"type": "string", "minLength": 1}, models["items"]]}
+    upstreams = schema["properties"]["upstreams"]
+    upstreams["additionalProperties"] = {
+        "anyOf": [{"type": "string", "minLength": 1}, upstreams["additionalProperties"]]
+    }
     for section in (schema, *definitions.values()):
         for key, value in section.get("properties", {}).items():
             value.pop("title", None)

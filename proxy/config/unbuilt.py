@@ -6,16 +6,6 @@ A key then needs its field in `model`, a value needs nothing more.
 from __future__ import annotations
 
 NOT_BUILT_KEYS: dict[tuple[str | int, ...], object] = {
-    ("upstreams",): {},
-    ("api_keys",): [],
-    ("api_keys_file",): None,
-    ("max_header_bytes",): None,
-    ("max_concurrent_requests",): None,
-    ("drain_seconds",): None,
-    ("drain_delay_seconds",): None,
-    ("listen", "uds"): None,
-    ("keep_alive_seconds",): 0,
-    ("watch_config",): False,
     ("page",): False,
 }
 """Keys of the contract that this version refuses by name, with the value that asks for nothing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import ssl
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,8 +12,13 @@ from pydantic_core import PydanticCustomError
 REFUSED = "refused"
 """The type of our own validation errors; their text is shown as it is."""
 
+MISSING = "nowhere"
+"""The type of the one of them that a misspelt key brings about, which is enough to report."""
+
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 _PRINTABLE = re.compile(r"[\x21-\x7e]+")
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_MAX_SOCKET_BYTES = 103  # macOS takes the fewest
 _NOT_FIRST = "\ufeff\u200b`~"
 """What can't begin a marker besides `str.isspace`: more white space, and what begins Markdown code."""
 
@@ -70,14 +76,61 @@ def read_upstream(url: str) -> str:
     if (
         not port_ok
         or not _PRINTABLE.fullmatch(url)
-        or parts.scheme not in {"http", "https"}
-        or not parts.hostname
+        or parts.scheme not in {"http", "https", "http+unix"}
+        or not (parts.hostname or (parts.scheme == "http+unix" and parts.path.strip("/")))
     ):
         raise refuse("must be an address such as http://127.0.0.1:8000")
     if "?" in url or "#" in url:
         raise refuse("must not contain a query or a fragment")
+    if not parts.netloc:  # all of the path is that of the socket
+        return f"{parts.scheme}://{parts.path}"
     path = parts.path.rstrip("/").removesuffix("/v1").rstrip("/")
     return f"{parts.scheme}://{parts.netloc}{path}"
+
+
+def check_address(url: str | None, *, uds: str | None, ca_file: str | None) -> None:
+    """Refuse a model server that is nowhere, or at two places, or whose certificate is never looked at."""
+    if url is None and uds is None:
+        raise PydanticCustomError(MISSING, "needs a url, or a uds")
+    if uds is not None and url is not None and url.startswith("http+unix:"):
+        raise refuse("names a socket twice: in its url, and as uds")
+    if ca_file is not None and not (url or "").startswith("https:"):
+        raise refuse("has a caFile, which takes an https address")
+
+
+def check_names(named: dict[str, Any]) -> dict[str, Any]:
+    """Take names that may stand in a header or a log."""
+    if not all(map(_NAME.fullmatch, named)):
+        raise refuse("names are of letters, digits, dots, - and _, at most 64 of them")
+    return named
+
+
+def is_key(text: str) -> bool:
+    """Tell whether a text can be a key in a header field, where a space would end it."""
+    return _PRINTABLE.fullmatch(text) is not None
+
+
+def check_key(key: str) -> str:
+    """Take a key."""
+    if not is_key(key):
+        raise refuse("must be printable ASCII without spaces")
+    return key
+
+
+def check_socket(path: str) -> str:
+    """Take the path of a socket file, which systems keep short (unix(7): 108 bytes, its end included)."""
+    if "\0" in path or len(path.encode()) > _MAX_SOCKET_BYTES:
+        raise refuse(f"must be a path of at most {_MAX_SOCKET_BYTES} bytes")
+    return path
+
+
+def check_ca_file(path: str) -> str:
+    """Take a file that holds certificates."""
+    try:
+        ssl.create_default_context(cafile=path)
+    except (OSError, ValueError):  # ssl.SSLError is one of the former
+        raise refuse("must be a file that can be read, with certificates in PEM form") from None
+    return path
 
 
 def check_model(name: str) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
 import yaml
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from proxy.config import describe, load, render
+from proxy.config import ConfigError, describe, load, render
 from proxy.rules import TAG_SETS, History, ReasoningField, Rule, Start, TagSet, Unterminated, Whitespace
-from proxy.settings import Cors, Entry, Listen, Log, LogFormat, LogLevel, Settings, Timeouts
+from proxy.settings import Cors, Entry, Listen, Log, LogFormat, LogLevel, Server, Settings, Timeouts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +34,9 @@ def test_an_entry_is_written_out_in_full() -> None:
 listen:
   host: "127.0.0.1"
   port: 8080
+  uds: null
 upstream: "http://h"
+upstreams: {}
 inlineThinkTagModels:
   # config/proxy.yaml:7
   - model: "a/b-*"
@@ -59,9 +63,17 @@ timeouts:
   answerSeconds: 0
   requestSeconds: 60
 maxBodyBytes: 67108864
+maxHeaderBytes: 65536
 maxEventBytes: 16777216
+maxConcurrentRequests: 0
+apiKeys: []
+apiKeysFile: null
 passthroughPaths: []
 cors: null
+keepAliveSeconds: 0
+drainSeconds: 30
+drainDelaySeconds: 0
+watchConfig: false
 log:
   level: "info"
   format: "text"\
@@ -91,6 +103,23 @@ def test_a_value_that_is_no_default_says_where_it_came_from() -> None:
     assert yaml.safe_load(text) == describe(Settings(entries=(entry,)))
 
 
+def test_keys_are_printed_as_variables_and_the_text_does_not_load_without_them(tmp_path: Path) -> None:
+    settings = Settings(
+        upstreams=(Server("gpu-1", "http://h", api_key="sk-u"), Server("b", "http://h", uds="/run/x")),
+        api_keys=("sk-1", "sk-2"),
+    )
+    file = tmp_path / "printed.yaml"
+    file.write_text("\n".join(render(settings)))
+    with pytest.raises(ConfigError) as caught:
+        load(file, environ={})
+    assert {problem.message for problem in caught.value.problems} == {
+        f"the environment variable {name} is not set"
+        for name in ("API_KEY_1", "API_KEY_2", "API_KEY_OF_GPU_1")
+    }
+    given = {"API_KEY_1": "sk-1", "API_KEY_2": "sk-2", "API_KEY_OF_GPU_1": "sk-u"}
+    assert load(file, environ=given) == settings
+
+
 def printed(text: str) -> bool:
     return "${" not in text and text == text.strip()
 
@@ -110,15 +139,32 @@ rules = st.builds(
     history=st.sampled_from(History),
     max_retries=st.integers(0, 9),
 )
+servers = st.builds(
+    Server,
+    name=st.just("x"),
+    url=st.sampled_from(["http://h:1/base", "https://h", "http+unix://%2Fx/base"]),
+    models=st.lists(st.text(min_size=1).filter(printed), min_size=1, max_size=2).map(tuple),
+    timeouts=st.builds(Timeouts, seconds, seconds, seconds, seconds),
+)
 everything = st.builds(
     Settings,
-    listen=st.builds(Listen, st.text(min_size=1).filter(printed), st.integers(0, 65535)),
-    upstream=st.sampled_from([None, "http://h:1/base"]),
+    listen=st.builds(
+        Listen, st.text(min_size=1).filter(printed), st.integers(0, 65535), st.sampled_from([None, "/run/x"])
+    ),
+    upstreams=st.dictionaries(
+        st.from_regex(r"[A-Za-z0-9._-]{1,64}", fullmatch=True), servers, max_size=3
+    ).map(lambda rows: tuple(replace(server, name=name) for name, server in rows.items())),
     entries=st.dictionaries(st.text(min_size=1).filter(printed), rules, max_size=3).map(
         lambda rows: tuple(Entry(name, rule, "x") for name, rule in rows.items())
     ),
     timeouts=st.builds(Timeouts, seconds, seconds, seconds, seconds, seconds),
     max_body_bytes=st.integers(1),
+    max_header_bytes=st.integers(1),
+    max_concurrent_requests=st.integers(0),
+    keep_alive_s=seconds,
+    drain_s=seconds,
+    drain_delay_s=seconds,
+    watch_config=st.booleans(),
     passthrough_paths=st.lists(st.from_regex(r"/[a-z*/?]{0,9}", fullmatch=True), max_size=2).map(tuple),
     cors=st.sampled_from([None, Cors(("*",)), Cors(("https://a",), ("X-A",), allow_credentials=True)]),
     log=st.builds(Log, st.sampled_from(LogLevel), st.sampled_from(LogFormat)),

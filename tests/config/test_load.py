@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.config import ConfigError, load
+from proxy.config import ConfigError, load, render
 from proxy.config.environment import name_variable
 from proxy.config.keys import list_keys
 from proxy.rules import (
@@ -22,7 +22,7 @@ from proxy.rules import (
     Unterminated,
     Whitespace,
 )
-from proxy.settings import Cors, Entry, Listen, Log, LogFormat, LogLevel, Settings, Timeouts
+from proxy.settings import Cors, Entry, Listen, Log, LogFormat, LogLevel, Server, Settings, Timeouts
 
 SHIPPED = Path(__file__).parents[2] / "config" / "proxy.yaml"
 
@@ -54,7 +54,7 @@ def test_the_shipped_file_loads_without_an_upstream() -> None:
 def test_the_shipped_file_loads_with_every_example_switched_on(tmp_path: Path) -> None:
     # A line that is switched off has no space behind its #, or the two of an indented line.
     text = re.sub(r"^#(?=\S|  )", "", SHIPPED.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    settings = read(tmp_path, text)
+    settings = read(tmp_path, text, {"PROXY_API_KEY": "sk-1"})
     assert settings.upstream == "http://127.0.0.1:8000"
     assert names(settings) == ["MiniMaxAI/MiniMax-M2.7", "Qwen/Qwen3-*", "deepseek-ai/DeepSeek-R1*"]
     assert settings.entries[2].rule == Rule(start=Start.IMPLICIT)
@@ -62,14 +62,21 @@ def test_the_shipped_file_loads_with_every_example_switched_on(tmp_path: Path) -
     defaults = Settings()
     assert settings.timeouts == defaults.timeouts
     assert settings.max_body_bytes == defaults.max_body_bytes
+    assert settings.max_header_bytes == defaults.max_header_bytes
     assert settings.max_event_bytes == defaults.max_event_bytes
+    assert settings.max_concurrent_requests == defaults.max_concurrent_requests
+    assert settings.api_keys == ("sk-1",)
+    assert settings.keep_alive_s == defaults.keep_alive_s
+    assert settings.drain_s == defaults.drain_s
+    assert settings.drain_delay_s == defaults.drain_delay_s
+    assert settings.watch_config is defaults.watch_config
     assert settings.log == defaults.log
     assert settings.cors == Cors(("https://chat.example",))
 
 
 def test_every_value(tmp_path: Path) -> None:
     text = """
-listen: {host: 0.0.0.0, port: 9}
+listen: {host: 0.0.0.0, port: 9, uds: /run/p.sock}
 upstream: https://h/v1
 inlineThinkTagModels:
   - a/b
@@ -86,7 +93,14 @@ inlineThinkTagModels:
     maxRetries: 5
 timeouts: {connectSeconds: 1, firstByteSeconds: 2, idleSeconds: 3.5, answerSeconds: 4, requestSeconds: 0}
 maxBodyBytes: 10
+maxHeaderBytes: 12
 maxEventBytes: 11
+maxConcurrentRequests: 13
+apiKeys: [sk-1, sk-2]
+keepAliveSeconds: 14
+drainSeconds: 15
+drainDelaySeconds: 16
+watchConfig: true
 passthroughPaths: [/v1/x, /y/*]
 cors:
   allowOrigins: ["https://a.example", "http://localhost:3000"]
@@ -109,12 +123,19 @@ log: {level: debug, format: json}
     sources = {row.name: "set here" for row in fields(Rule)}
     file = tmp_path / "proxy.yaml"
     assert read(tmp_path, text) == Settings(
-        listen=Listen("0.0.0.0", 9),
+        listen=Listen("0.0.0.0", 9, "/run/p.sock"),
         upstream="https://h",
         entries=(Entry("a/b", Rule(), f"{file}:5"), Entry("c*", rule, f"{file}:6", sources)),
         timeouts=Timeouts(1, 2, 3.5, 4, 0),
         max_body_bytes=10,
+        max_header_bytes=12,
         max_event_bytes=11,
+        max_concurrent_requests=13,
+        api_keys=("sk-1", "sk-2"),
+        keep_alive_s=14,
+        drain_s=15,
+        drain_delay_s=16,
+        watch_config=True,
         passthrough_paths=("/v1/x", "/y/*"),
         cors=Cors(
             ("https://a.example", "http://localhost:3000"), ("X-A",), allow_credentials=True, max_age_s=1
@@ -229,10 +250,82 @@ inlineThinkTagModels:
         ("http://h/api-v1", "http://h/api-v1"),
         ("HTTP://h", "http://h"),
         ("http://[::1]:8000/v1", "http://[::1]:8000"),
+        ("http+unix:///run/vllm.sock", "http+unix:///run/vllm.sock"),
+        ("http+unix:///run/v1", "http+unix:///run/v1"),
+        ("http+unix://%2Frun%2Fvllm.sock/base/v1/", "http+unix://%2Frun%2Fvllm.sock/base"),
     ],
 )
 def test_upstream_addresses(tmp_path: Path, written: str, used: str) -> None:
     assert read(tmp_path, f"upstream: '{written}'").upstream == used
+
+
+# --- several model servers, and keys ---
+
+
+def test_several_upstreams_in_their_order(tmp_path: Path) -> None:
+    text = """
+upstreams:
+  second_1: http://b/v1
+  a-first:
+    url: https://a:1/v1
+    apiKey: ${KEY}
+    models: ["Qwen/*", vendor/model]
+    timeouts: {connectSeconds: 1, first_byte_seconds: 0}
+  c: {uds: /run/c.sock}
+  d: {url: http://vllm/base, uds: /run/d.sock}
+timeouts: {idleSeconds: 7}
+"""
+    shared = Timeouts(idle_s=7)
+    settings = read(tmp_path, text, {"KEY": "sk-1"})
+    assert settings.upstreams == (
+        Server("second_1", "http://b", timeouts=shared),
+        Server(
+            "a-first",
+            "https://a:1",
+            models=("Qwen/*", "vendor/model"),
+            api_key="sk-1",
+            timeouts=Timeouts(connect_s=1, first_byte_s=0, idle_s=7),
+        ),
+        Server("c", "http://localhost", timeouts=shared, uds="/run/c.sock"),
+        Server("d", "http://vllm/base", timeouts=shared, uds="/run/d.sock"),
+    )
+    assert settings.servers == settings.upstreams
+
+
+def test_upstream_is_the_short_form_of_one_that_serves_every_model(tmp_path: Path) -> None:
+    settings = read(tmp_path, "upstream: http://h\ntimeouts: {idleSeconds: 7}\n")
+    assert settings.servers == (Server("upstream", "http://h", timeouts=Timeouts(idle_s=7)),)
+    assert Settings().servers == ()
+
+
+def test_upstreams_of_a_variable_and_of_the_file_are_merged(tmp_path: Path) -> None:
+    environ = {"THINK_PROXY_UPSTREAMS": '{"a": {"apiKey": "sk-1"}, "b": "http://b"}'}
+    settings = read(tmp_path, "upstreams: {a: {url: http://a, models: [m]}}\n", environ)
+    assert settings.upstreams == (
+        Server("a", "http://a", models=("m",), api_key="sk-1"),
+        Server("b", "http://b"),
+    )
+
+
+@pytest.mark.parametrize("text", ["sk-1\nsk-2\n", "\n# mine\n  sk-1 \r\n\nsk-2", "\ufeffsk-1\nsk-2"])
+def test_keys_from_a_file(tmp_path: Path, text: str) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text(text, encoding="utf-8", newline="")
+    settings = read(tmp_path, f"apiKeys: [sk-0]\napiKeysFile: {keys}\n")
+    assert (settings.api_keys, settings.api_keys_file, settings.file_api_keys) == (
+        ("sk-0",),
+        str(keys),
+        ("sk-1", "sk-2"),
+    )
+
+
+def test_keys_are_in_no_representation_of_the_settings(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("sk-2")
+    text = f"apiKeys: [sk-0]\napiKeysFile: {keys}\nupstreams: {{a: {{url: http://h, apiKey: sk-1}}}}\n"
+    settings = read(tmp_path, text)
+    assert "sk-" not in repr(settings)
+    assert "sk-" not in "\n".join(render(settings))
 
 
 # --- precedence ---
@@ -342,8 +435,10 @@ def test_empty_variables_count_as_not_set(tmp_path: Path) -> None:
         ("LISTEN", "8080", "listen: must be a mapping of keys to values"),
         ("LISTEN__PORT", "tcp://10.0.0.1:80", "listen.port: must be a whole number"),
         ("UPSTREAM", "http://${NOT_SET}", "upstream: the environment variable NOT_SET is not set"),
-        ("API_KEYS", '["sk-1"]', "apiKeys: is not built yet in this version"),
-        ("LISTEN__UDS", "/run/x", "listen.uds: is not built yet in this version"),
+        ("PAGE", "true", "page: is not built yet in this version"),
+        ("API_KEYS", "sk-1", "apiKeys: must be JSON"),
+        ("UPSTREAMS", '{"a": {"urls": "http://h"}}', "upstreams.a.urls: unknown key; did you mean url?"),
+        ("WATCH_CONFIG", "perhaps", "watchConfig: must be true or false"),
     ],
 )
 def test_bad_variables(tmp_path: Path, name: str, value: str, problem: str) -> None:

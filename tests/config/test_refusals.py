@@ -255,8 +255,79 @@ REFUSED = [
         "inlineThinkTagModels: [{model: a, maxRetries: true}]\n",
         ["1: inlineThinkTagModels[0].maxRetries: must be a number"],
     ),
-    ("not built key", "apiKeys: [sk-1]\n", ["1: apiKeys: is not built yet in this version"]),
-    ("not built, nested", "listen: {uds: /run/x}\n", ["1: listen.uds: is not built yet in this version"]),
+    ("not built key", "page: true\n", ["1: page: is not built yet in this version"]),
+    (
+        "upstream and upstreams",
+        "upstream: http://h\nupstreams: {a: http://h}\n",
+        ["2: upstreams: cannot stand beside upstream, its short form: keep one of them"],
+    ),
+    ("an upstream nowhere", "upstreams:\n  a: {models: [x]}\n", ["2: upstreams.a: needs a url, or a uds"]),
+    ("an upstream of nothing", "upstreams:\n  a:\n", ["2: upstreams.a: needs a url, or a uds"]),
+    ("a list of upstreams", "upstreams: [http://h]\n", ["1: upstreams: must be a mapping of keys to values"]),
+    (
+        "an upstream as a list",
+        "upstreams:\n  a: [http://h]\n",
+        ["2: upstreams.a: must be a mapping of keys to values"],
+    ),
+    (
+        "an upstream's address",
+        "upstreams:\n  a: {url: h:1}\n",
+        ["2: upstreams.a.url: must be an address such as http://127.0.0.1:8000"],
+    ),
+    (
+        "an upstream's key",
+        "upstreams:\n  a:\n    url: http://h\n    apiKeys: [x]\n",
+        ["4: upstreams.a.apiKeys: unknown key; did you mean apiKey?"],
+    ),
+    (
+        "no models",
+        "upstreams:\n  a: {url: http://h, models: []}\n",
+        ["2: upstreams.a.models: must not be empty"],
+    ),
+    (
+        "an upstream's name",
+        "upstreams:\n  a b: http://h\n",
+        ["1: upstreams: names are of letters, digits, dots, - and _, at most 64 of them"],
+    ),
+    (
+        "an upstream's requestSeconds",
+        "upstreams:\n  a: {url: http://h, timeouts: {requestSeconds: 1}}\n",
+        ["2: upstreams.a.timeouts.requestSeconds: unknown key; did you mean firstByteSeconds?"],
+    ),
+    (
+        "two sockets",
+        "upstreams:\n  a: {url: http+unix:///x, uds: /y}\n",
+        ["2: upstreams.a: names a socket twice: in its url, and as uds"],
+    ),
+    (
+        "a socket's path is short",
+        f"listen: {{uds: /{'x' * 103}}}\n",
+        ["1: listen.uds: must be a path of at most 103 bytes"],
+    ),
+    (
+        "certificates that are not there",
+        "upstreams:\n  a: {url: https://h, caFile: /nowhere/ca.pem}\n",
+        ["2: upstreams.a.caFile: must be a file that can be read, with certificates in PEM form"],
+    ),
+    (
+        "certificates that are none",
+        f"upstreams:\n  a: {{url: https://h, caFile: {__file__}}}\n",
+        ["2: upstreams.a.caFile: must be a file that can be read, with certificates in PEM form"],
+    ),
+    (
+        "a key with a space",
+        "apiKeys: [a, b c]\n",
+        ["1: apiKeys[1]: must be printable ASCII without spaces"],
+    ),
+    ("an empty key", "apiKeys: ['']\n", ["1: apiKeys[0]: must not be empty"]),
+    ("one key", "apiKeys: sk-1\n", ["1: apiKeys: must be a list"]),
+    (
+        "no file of keys",
+        "apiKeysFile: /nowhere/keys\n",
+        ["1: apiKeysFile: the file cannot be read: No such file or directory"],
+    ),
+    ("negative", "maxConcurrentRequests: -1\n", ["1: maxConcurrentRequests: must be at least 0"]),
+    ("no header", "maxHeaderBytes: 0\n", ["1: maxHeaderBytes: must be more than 0"]),
     (
         "upstream no address",
         "upstream: localhost:8000\n",
@@ -478,10 +549,29 @@ def refuse_without_file(tmp_path: Path, overrides: dict[str, object]) -> list[st
 @pytest.mark.parametrize(
     "text", ["watchConfig: false", "page: false", "apiKeys: []", "upstreams: {}", "keepAliveSeconds: 0"]
 )
-def test_a_key_that_is_not_built_may_say_that_nothing_is_wanted(tmp_path: Path, text: str) -> None:
+def test_a_key_may_say_that_nothing_is_wanted(tmp_path: Path, text: str) -> None:
     file = tmp_path / "proxy.yaml"
     file.write_text(text)
     assert load(file, environ={}) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "the file holds no key"),
+        (b"\n \n# sk-1\n", "the file holds no key"),
+        (b"sk-1\nsk 2\n", "the file holds what is no key"),
+        (b"sk-\xff\n", "the file is not text"),
+    ],
+)
+def test_a_file_of_keys_that_would_leave_the_proxy_open_or_hold_keys_that_no_client_can_send(
+    tmp_path: Path, content: bytes, problem: str
+) -> None:
+    keys = tmp_path / "keys"
+    keys.write_bytes(content)
+    file = tmp_path / "proxy.yaml"
+    file.write_text(f"upstream: http://h\napiKeysFile: {keys}\n")
+    assert refuse(file) == [f"{file}:2: apiKeysFile: {problem}"]
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
@@ -523,8 +613,12 @@ SECRET = "sk-5ec4e7"
         "passthroughPaths: ['${KEY}']",
         "cors: {allowOrigins: ['${KEY}'], allowHeaders: ['${KEY} x']}",
         "timeouts: '${KEY}'",
-        "apiKeys: ['${KEY}']",
-        f"apiKeys: [{SECRET}]",
+        "apiKeys: ['${KEY} x']",
+        f"apiKeys: [{SECRET} x]",
+        "apiKeysFile: '${KEY}'",
+        "upstreams: {a: {url: '${KEY}', apiKey: '${KEY} x', caFile: '${KEY}', uds: '${KEY}'}}",
+        "upstreams: {a: '${KEY}'}",
+        f"page: {SECRET}",
         f"upstream: {SECRET}",
         f"maxBodyBytes: {SECRET}",
     ],

@@ -20,7 +20,7 @@ from proxy.config.keys import list_keys
 from proxy.config.schema import build_schema, render_schema
 from proxy.config.unbuilt import NOT_BUILT_KEYS, NOT_BUILT_VALUES
 from proxy.rules import TAG_SETS, History, Rule, Start
-from proxy.settings import Cors, Entry, Settings
+from proxy.settings import Cors, Entry, Server, Settings
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "config" / "schema.json"
@@ -53,9 +53,13 @@ def test_it_accepts_the_shipped_file() -> None:
 
 
 def test_it_accepts_every_key() -> None:
-    settings = Settings(entries=(Entry("a", Rule()),), cors=Cors(("*",)))
+    server = Server("a", "http://h", api_key="sk-1", ca_file="/x", uds="/y")
+    settings = Settings(
+        entries=(Entry("a", Rule()),), cors=Cors(("*",)), upstreams=(server,), api_keys=("sk-1",)
+    )
     data = describe(settings)
     data["inlineThinkTagModels"].append("b*")
+    data["upstreams"]["b"] = "http://h"
     accept(data)
     accept({"listen": {"port": "${PORT}"}, "log": {"level": "${LEVEL}"}})
 
@@ -116,6 +120,13 @@ def test_its_defaults_of_an_entry_are_those_of_a_rule() -> None:
         {"listen": {"port": "x"}},
         {"timeouts": {"idleSeconds": -1}},
         {"maxBodyBytes": 0},
+        {"upstreams": {"a": {"urls": "http://h"}}},
+        {"upstreams": {"a": 5}},
+        {"upstreams": ["http://h"]},
+        {"apiKeys": "sk-1"},
+        {"apiKeys": [""]},
+        {"watchConfig": "yes"},
+        {"drainSeconds": -1},
         {"cors": {}},
         {"inlineThinkTagModels": [5]},
         {"inlineThinkTagModels": [{"start": "implicit"}]},
@@ -165,6 +176,14 @@ def test_the_documentation_lists_every_key_of_an_entry() -> None:
     assert {key: json.loads(row[0].strip("`")) for key, row in rows.items() if key != "model"} == {
         key: value for key, value in entry.items() if key != "model"
     }
+
+
+def test_the_documentation_lists_every_key_of_an_upstream() -> None:
+    (server,) = describe(Settings(upstreams=(Server("a", "http://h"),)))["upstreams"].values()
+    rows = read_rows("Several model servers")
+    assert list(rows) == list(server)
+    defaults = {key: json.loads(row[0].strip("`")) for key, row in rows.items() if row[0].startswith("`")}
+    assert defaults == {"apiKey": None, "models": ["*"], "caFile": None, "uds": None}
 
 
 def test_the_documentation_has_every_start() -> None:

@@ -235,7 +235,11 @@ def test_content_of_another_shape_stops_inline_alone(content: Any) -> None:
     assert converted(message, Rule(history=History.DROP)) == {"role": "assistant", "content": content}
 
 
-@pytest.mark.parametrize("messages", [None, {}, "assistant", 5, [], ABSENT], ids=repr)
+@pytest.mark.parametrize(
+    "messages",
+    [None, {}, "assistant", 5, [], ABSENT],
+    ids=["null", "object", "string", "number", "empty", "absent"],
+)
 @pytest.mark.parametrize("mode", History)
 def test_messages_of_another_shape_stay(mode: History, messages: Any) -> None:
     document = {"model": "m"} if messages is ABSENT else {"model": "m", "messages": messages}

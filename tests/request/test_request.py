@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from proxy.errors import RequestError
-from proxy.request import ChatRequest, peek_model, make_plan, read_chat, read_model
+from proxy.request import ChatRequest, make_plan, peek_model, read_chat, read_model
 from proxy.rules import History, Rule
 
 PLAIN = b'{ "model" : "m",\n "messages":[{"role":"assistant","content":"\\u00e9"}], "temperature":1.0}'

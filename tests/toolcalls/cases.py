@@ -72,7 +72,8 @@ CASES = [
     ),
     Case(
         "qwen, a value that quotes markup",
-        "<tool_call><function=read><parameter=path></function></tool_call><think>{</parameter></function></tool_call>",
+        "<tool_call><function=read><parameter=path></function></tool_call><think>{</parameter>"
+        "</function></tool_call>",
         [("read", {"path": "</function></tool_call><think>{"})],
     ),
     Case(
@@ -83,8 +84,8 @@ CASES = [
     Case("hermes", HERMES, [READ]),
     Case(
         "hermes, a list",
-        '<tool_call>[{"name": "get_time"}, {"name": "read", "arguments": {"path": "/etc/hosts", "limit": 83}}]'
-        "</tool_call>",
+        '<tool_call>[{"name": "get_time"},\n {"name": "read", "arguments": {"path": "/etc/hosts", "limit": '
+        "83}}]</tool_call>",
         [TIME, READ],
     ),
     Case(
@@ -136,7 +137,8 @@ CASES = [
         "deepseek v3",
         "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>read\n```json\n"
         '{"path": "/etc/hosts",\n "limit": 83}\n```<｜tool▁call▁end｜>\n'
-        "<｜tool▁call▁begin｜>function<｜tool▁sep｜>get_time\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        "<｜tool▁call▁begin｜>function<｜tool▁sep｜>get_time\n```json\n{}\n```<｜tool▁call▁end｜>"
+        "<｜tool▁calls▁end｜>",
         [READ, TIME],
     ),
     Case(
@@ -167,8 +169,8 @@ CASES = [
     ),
     Case(
         "deepseek dsml, string missing",
-        '<｜DSML｜tool_calls><｜DSML｜invoke name="read"><｜DSML｜parameter name="limit">83</｜DSML｜parameter>'
-        "</｜DSML｜invoke></｜DSML｜tool_calls>",
+        '<｜DSML｜tool_calls><｜DSML｜invoke name="read"><｜DSML｜parameter name="limit">83'
+        "</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜tool_calls>",
         [("read", {"limit": 83})],
     ),
     Case("deepseek dsml, opener missing", f"{DSML_READ}\n</｜DSML｜tool_calls>", [READ]),
@@ -192,7 +194,8 @@ CASES = [
     ),
     Case(
         "mistral, a list",
-        '[TOOL_CALLS] [{"name": "read", "arguments": {"path": "/etc/hosts", "limit": 83}}, {"name": "get_time"}]',
+        '[TOOL_CALLS] [{"name": "read", "arguments": {"path": "/etc/hosts", "limit": 83}}, '
+        '{"name": "get_time"}]',
         [READ, TIME],
     ),
     Case("mistral, one object", '[TOOL_CALLS]{"name": "get_time", "arguments": {}}', [TIME]),
@@ -223,7 +226,9 @@ MALFORMED = {
     + "}}</tool_call>",
     "two values": '<tool_call>{"name": "read"} {"name": "read"}</tool_call>',
     "text behind the JSON": '<tool_call>{"name": "read"} please</tool_call>',
-    "a key that begins in a value": "<function=read><parameter=path>x<parameter=limit>1</parameter></function>",
+    "a key that begins in a value": "<function=read><parameter=path>x<parameter=limit>1</parameter>"
+    "</function>",
+    "a key that is begun in a value": "<function=read><parameter=path>x<parameter=</function>",
     "text between parameters": "<function=read>then <parameter=path>x</parameter></function>",
     "a function without a name": "<function=><parameter=path>x</parameter></function>",
     "a parameter without a name": "<function=read><parameter=>x</parameter></function>",
@@ -232,16 +237,16 @@ MALFORMED = {
     "a parameter's name that is too long": f"<function=read><parameter={'x' * 257}>1</parameter></function>",
     "quotes that do not match": "<invoke name=\"read'></invoke>",
     "a quote in a name": '<invoke name=re"ad></invoke>',
-    "an attribute that is not one": '<｜DSML｜invoke name="read"><｜DSML｜parameter name=path>x</｜DSML｜parameter>'
-    "</｜DSML｜invoke>",
+    "an attribute that is not one": '<｜DSML｜invoke name="read"><｜DSML｜parameter name=path>x'
+    "</｜DSML｜parameter></｜DSML｜invoke>",
     "a key without a value": "<tool_call>read<arg_key>path</arg_key></tool_call>",
     "a counter for an id": "<|tool_calls_section_begin|><|tool_call_begin|>3<|tool_call_argument_begin|>{}"
     "<|tool_call_end|><|tool_calls_section_end|>",
     "a section without a call": "<|tool_calls_section_begin|><|tool_calls_section_end|>",
-    "arguments that are a list": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>read<｜tool▁sep｜>[1]<｜tool▁call▁end｜>"
-    "<｜tool▁calls▁end｜>",
-    "a fence that does not close": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>read\n```json\n{}"
+    "arguments that are a list": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>read<｜tool▁sep｜>[1]"
     "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    "a fence that does not close": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>read\n"
+    "```json\n{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
     "mistral prose": "[TOOL_CALLS] is the token",
     "mistral without JSON": "[TOOL_CALLS]read[ARGS]now",
 }

@@ -59,7 +59,7 @@ TEXTS: list[tuple[str, str, Any, Any]] = [
     ("leading zeros", "007", {"type": "integer"}, "007"),
     ("a plus", "+7", {"type": "integer"}, "+7"),
     ("an underscore", "1_000", {"type": "integer"}, "1_000"),
-    ("other digits", "٣", {"type": "integer"}, "٣"),  # noqa: RUF001
+    ("other digits", "٣", {"type": "integer"}, "٣"),
     ("a fraction for an integer", "1.5", {"type": "integer"}, "1.5"),
     ("too many digits", "9" * (MAX_DIGITS + 1), {"type": "integer"}, "9" * (MAX_DIGITS + 1)),
     ("a number", "1.5", {"type": "number"}, 1.5),
@@ -197,6 +197,12 @@ def test_arguments_are_json_with_characters_as_they_are() -> None:
     written = write_arguments(call, None)
     assert written == '{"ß": "北京\\n\\"", "x": "\\ud800"}'
     written.encode()
+
+
+@pytest.mark.parametrize("text", ["NaN", "-Infinity", "1e999", "", "[1", "[1]]", "[" * 65 + "]" * 65])
+def test_what_is_not_json_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - any of its kinds
+        jsontext.read(text)
 
 
 def test_no_arguments() -> None:

@@ -5,7 +5,7 @@ from itertools import permutations
 
 import pytest
 
-from proxy import dialects
+from proxy import dialects, toolcalls
 from proxy.coercion import write_arguments
 from proxy.dialects import DIALECTS, OPENERS, STRAY_CLOSERS
 from proxy.toolcalls import BLOCK_LIMIT, HEAD_LIMIT, RUN_LIMIT, Finder
@@ -81,6 +81,17 @@ def test_a_call_that_was_begun_anew_is_found(begun: str) -> None:
     for cuts in every_cut(text):
         pieces, run = find(text, cuts)
         assert pieces == [f"{begun}\nNo, better:\n"]
+        assert [block.raw for block in blocks(run)] == [QWEN]
+
+
+def test_what_was_read_again_too_often_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"<function=read><parameter=path>{HERMES}<parameter=limit>\n{QWEN}"
+    assert [block.raw for block in blocks(find(text)[0])] == [HERMES]
+    monkeypatch.setattr(toolcalls, "REREADS", 0)
+    for cuts in every_cut(text):
+        pieces, run = find(text, cuts)
+        assert blocks(pieces) == []
+        assert raw(pieces) == text.removesuffix(QWEN)
         assert [block.raw for block in blocks(run)] == [QWEN]
 
 

@@ -1,4 +1,4 @@
-"""The proxy on a real socket in the test's own event loop, with uvicorn's protocol as production has it."""
+"""The proxy on a real socket in the test's own event loop, with the protocol that production has."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from uvicorn.lifespan.on import LifespanOn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.server import ServerState
 
 from proxy.app import App
 from proxy.rules import Rule
-from proxy.serve import OPTIONS
-from proxy.settings import Entry, Settings, Timeouts
+from proxy.server import OPTIONS
+from proxy.settings import Entry, Server, Settings, Timeouts
+from proxy.traffic import Traffic
 from tests.servers import HOST, WAIT_S
 from tests.transport.wire import Wire
 
@@ -27,14 +26,17 @@ PLAIN = "plain"
 
 
 class Counter:
-    """An application that counts the requests that are over."""
+    """An application that counts the requests that have begun and those that are over."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
+        self.begun = 0
         self.count = 0
         self.changed = asyncio.Event()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.begun += scope["type"] == "http"
+        self.changed.set()
         try:
             await self._app(scope, receive, send)
         finally:
@@ -47,7 +49,8 @@ class Proxy:
     """A proxy that runs."""
 
     port: int
-    _state: ServerState
+    app: App
+    _state: Traffic
     _served: Counter
 
     @asynccontextmanager
@@ -71,6 +74,13 @@ class Proxy:
                 self._served.changed.clear()
                 await self._served.changed.wait()
 
+    async def begun(self, requests: int) -> None:
+        """Wait until so many requests, since the proxy runs, have begun: their heads have been read."""
+        async with asyncio.timeout(WAIT_S):
+            while self._served.begun < requests:
+                self._served.changed.clear()
+                await self._served.changed.wait()
+
     def cancel(self) -> None:
         """Cancel what is being served, as uvicorn does when its patience ends."""
         for task in self._state.tasks:
@@ -83,26 +93,33 @@ class Proxy:
         assert not self._state.tasks
 
 
-def settings_for(upstream: str, **settings: Any) -> Settings:
-    """Make settings with one listed model; `timeouts` is a dictionary, in seconds."""
+def settings_for(upstream: str | tuple[Server, ...], **settings: Any) -> Settings:
+    """Make settings with one listed model, and one model server or several.
+
+    `timeouts` is a dictionary, in seconds.
+    """
     timeouts = Timeouts(**settings.pop("timeouts", {}))
+    if not isinstance(upstream, str):
+        return replace(settings_for("", **settings), upstream=None, upstreams=upstream, timeouts=timeouts)
     base = Settings(upstream=upstream, entries=(Entry(LISTED, Rule()),), timeouts=timeouts)
     return replace(base, **settings)
 
 
 @asynccontextmanager
-async def proxying(upstream: str, **settings: Any) -> AsyncIterator[Proxy]:
+async def proxying(upstream: str | tuple[Server, ...], **settings: Any) -> AsyncIterator[Proxy]:
     """Run the proxy in front of `upstream`; see `settings_for`. Checks that no request is left at the end."""
-    app = Counter(App(settings_for(upstream, **settings)))
+    made = settings_for(upstream, **settings)
+    inner = App(made)
+    app = Counter(inner)
     config = uvicorn.Config(app, lifespan="on", **OPTIONS)
     config.load()
     lifespan = LifespanOn(config)
     await lifespan.startup()
-    state = ServerState()
+    state = Traffic(made)
     listener = await asyncio.get_running_loop().create_server(
-        lambda: HttpToolsProtocol(config=config, server_state=state, app_state={}), HOST, 0
+        lambda: OPTIONS["http"](config, state, {}), HOST, 0
     )
-    proxy = Proxy(listener.sockets[0].getsockname()[1], state, app)
+    proxy = Proxy(listener.sockets[0].getsockname()[1], inner, state, app)
     try:
         yield proxy
         await proxy.settled()
@@ -110,6 +127,6 @@ async def proxying(upstream: str, **settings: Any) -> AsyncIterator[Proxy]:
         listener.close()
         proxy.cancel()
         for connection in list(state.connections):
-            connection.shutdown()  # type: ignore[union-attr]
+            connection.shutdown()
         await lifespan.shutdown()
         await listener.wait_closed()

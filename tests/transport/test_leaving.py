@@ -6,13 +6,15 @@ import asyncio
 import json
 import logging
 import random
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+import proxy as proxy_package
 from tests.servers import WAIT_S, raw_server
 from tests.transport import wire
-from tests.transport.proxying import LISTED, PLAIN, proxying
+from tests.transport.proxying import LISTED, PLAIN, proxying, settings_for
 from tests.transport.tcp import tcp_server
 
 if TYPE_CHECKING:
@@ -180,33 +182,59 @@ async def test_a_connection_whose_client_left_is_not_used_again() -> None:
         assert len(upstream.connections) == 2
 
 
+def tasks_of_the_proxy() -> list[asyncio.Task[object]]:
+    """Return the tasks that run code of the proxy itself."""
+    package = Path(proxy_package.__file__).parent
+    coroutines = [(task, task.get_coro()) for task in asyncio.all_tasks()]
+    return [task for task, it in coroutines if package in Path(it.cr_code.co_filename).parents]  # type: ignore[union-attr]
+
+
 async def test_hundreds_of_aborts_at_random_moments_leave_nothing_open() -> None:
     """Each client leaves after a random number of turns of the loop, in whatever phase that is."""
     moments = random.Random(7)
 
-    async def script(_: RawRequest, __: StreamReader, writer: StreamWriter) -> None:
-        writer.write(wire.STREAM_HEAD)
+    async def script(request: RawRequest, __: StreamReader, writer: StreamWriter) -> None:
+        streams = request.json().get("stream")
+        writer.write(
+            wire.STREAM_HEAD
+            if streams
+            else wire.STREAM_HEAD.replace(b"text/event-stream", b"application/json")
+        )
         for _turn in range(20):
-            writer.write(wire.chunk(wire.event("<think>a")))
+            writer.write(wire.chunk(wire.event("<think>a") if streams else b"  "))
             await writer.drain()
             await asyncio.sleep(0)
         writer.write(wire.LAST_CHUNK)
 
-    async with raw_server(script) as upstream, proxying(upstream.url) as proxy:
+    async with raw_server(script) as upstream, proxying(upstream.url, keep_alive_s=0.001) as proxy:
 
         async def ask_and_leave() -> None:
             async with proxy.connect() as client:
-                await client.send(wire.chat(moments.choice([LISTED, PLAIN]), stream=True))
+                model, stream = moments.choice([LISTED, PLAIN]), moments.choice([True, False])
+                request = wire.chat(model, stream=stream)
+                if moments.randrange(5) == 0:
+                    request = request[: moments.randrange(1, len(request))]
+                await client.send(request)
                 for _turn in range(moments.randrange(80)):
                     await asyncio.sleep(0)
+                at_work.append(len(tasks_of_the_proxy()))
 
-        for _round in range(8):
+        at_work: list[int] = []
+        for _round in range(16):
             await asyncio.gather(*(ask_and_leave() for _ in range(25)))
-        await proxy.served(200)
+            if _round % 4 == 0:
+                proxy.app.reload(settings_for(upstream.url))
+        async with proxy.connect() as client:
+            await client.ask(wire.request("/healthz"))  # those before it have been read by then
+        await proxy.settled()
         left_open = [made for made in upstream.connections if not made.closed.is_set()]
         # Answers that were read to their end may have left a connection to be used again.
         await asyncio.gather(*(made.wait_closed() for made in left_open))
-        assert len(upstream.connections) > 40
+        assert len(upstream.connections) > 80
+        assert proxy.app.worlds == {proxy.app.world}
+        assert proxy.app.world.routes.first.live == 0
+        assert max(at_work) > 0
+        assert tasks_of_the_proxy() == []
 
 
 def outcomes(caplog: pytest.LogCaptureFixture) -> list[str]:

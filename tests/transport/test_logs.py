@@ -99,10 +99,11 @@ async def test_no_prompt_answer_or_key_in_any_log(
             await client.send(f"GET /{SECRET} {SECRET}\r\n\r\n".encode())
             await client.rest()
         await proxy.served(22)
+    # And one that is no request.
     out, err = capfd.readouterr()
     assert SECRET not in out + err
     assert SECRET.encode() not in b"".join(bodies)
-    assert err.count("request_id") == 22
+    assert err.count("request_id") == 23
     assert "Traceback" not in err
 
 

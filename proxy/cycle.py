@@ -1,0 +1,42 @@
+"""One request and its answer on a client's connection: uvicorn's, with two ends of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+if TYPE_CHECKING:
+    from uvicorn._types import ASGISendEvent
+
+
+class Cycle(RequestResponseCycle):
+    """An answer that any client can read to its end.
+
+    HTTP/1.0 knows no chunks (nginx speaks it to what it stands in front of, unless told otherwise):
+    there, an answer without a length ends with its connection. And the connection is never closed from
+    here, since a close while the request is still coming makes the kernel send a reset, which takes the
+    answer away from the client: `is_last` tells the connection to do it.
+    """
+
+    is_last = False
+    """The answer is complete, and the connection ends with it."""
+
+    _ends_by_close = False
+
+    async def send(self, message: ASGISendEvent) -> None:
+        """Send the head of the answer, or a piece of its body."""
+        if message["type"] == "http.response.start":
+            fields = list(message.get("headers", ()))
+            names = {name.lower() for name, _ in fields}
+            if self.scope["http_version"] == "1.0" and b"content-length" not in names:
+                # Neither a length nor chunks: each piece is then declared to be what was expected.
+                self._ends_by_close, self.chunked_encoding = True, False
+            if not self.keep_alive and b"connection" not in names:
+                message["headers"] = [*fields, (b"connection", b"close")]  # older uvicorns do not say it
+        elif message["type"] == "http.response.body":
+            if self._ends_by_close:
+                self.expected_content_length = len(message.get("body", b""))
+            if not self.keep_alive and not message.get("more_body", False):
+                self.is_last = self.keep_alive = True
+        await super().send(message)
