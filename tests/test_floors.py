@@ -28,7 +28,7 @@ ALLOWED_OUTSIDE = {
         "itertools",
         "re",
     ),
-    *("copy", "bisect", "json", "orjson", "urllib", "zlib", "httptools"),
+    *("copy", "bisect", "math", "json", "orjson", "urllib", "zlib", "httptools"),
 }
 """What a pure module may import: no clock, randomness, logging, network, files."""
 
