@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
@@ -9,10 +10,12 @@ from proxy import headers, models
 from proxy.errors import CredentialError, MethodError, PathError
 from proxy.gate import CHAT_PATH, TAGGED_PATHS
 from proxy.relay import Relay, until_gone
-from proxy.request import Plan, make_plan, peek_model, read_chat
+from proxy.request import make_plan, peek_model, read_chat
+from proxy.rules import Start
 
 if TYPE_CHECKING:
     from proxy.client import Client
+    from proxy.request import ChatRequest, Plan
     from proxy.running import Running
     from proxy.settings import Entry
     from proxy.telemetry import Notes
@@ -80,31 +83,41 @@ class Exchange:
         if path == models.PATH and client.method in _READS and len(world.routes.upstreams) > 1:
             await until_gone(client, models.list_models(client, world.routes))
             return
-        plan: Plan | None = None
-        model: str | None
         if path == CHAT_PATH and client.method == "POST":
-            model, plan = self._plan_chat()
+            await until_gone(client, self._answer_chat(read_chat(client.body)))
         else:
-            model = self._find_model(path)
-        self.upstream = world.routes.find(model)
+            self.upstream = world.routes.find(self._find_model(path))
+            await until_gone(client, self._relay(None, self.upstream))
+
+    async def _answer_chat(self, request: ChatRequest) -> None:
+        upstream = self.upstream = self._world.routes.find(request.model)
+        self.entry = self._world.rules.find(request.model)
+        plan = make_plan(request, self.entry.rule) if self.entry else None
+        if plan and plan.rule.start is Start.AUTO:
+            settled = await self._world.probe.settle(
+                plan.rule,
+                request.document,
+                upstream,
+                self._client.headers,
+                request_id=self._client.request_id,
+                notes=self._notes,
+            )
+            plan = replace(plan, rule=settled)
+        del request  # parsed, it takes several times its bytes, and a stream may run for long
+        if plan:
+            self._client.body = plan.body
+        await self._relay(plan, upstream)
+
+    async def _relay(self, plan: Plan | None, upstream: Upstream) -> None:
         relay = Relay(
-            client,
+            self._client,
             plan,
-            upstream=self.upstream,
-            settings=settings,
+            upstream=upstream,
+            settings=self._world.settings,
             notes=self._notes,
             running=self._running,
         )
-        await until_gone(client, relay.run())
-
-    def _plan_chat(self) -> tuple[str, Plan | None]:
-        request = read_chat(self._client.body)
-        self.entry = self._world.rules.find(request.model)
-        if self.entry is None:
-            return request.model, None
-        plan = make_plan(request, self.entry.rule)
-        self._client.body = plan.body
-        return request.model, plan
+        await relay.run()
 
     def _find_model(self, path: bytes) -> str | None:
         """Return the model that a request other than a chat names, if anybody has to know."""

@@ -190,6 +190,7 @@ class Relay:
             if stream.done:
                 return
             raise
+        self._note_auto(stream.prompt_seen)
         await client.finish(stream.finish())
 
     async def _rewrite_whole(self, answer: Answer, body: Source, fields: Headers, plan: Plan) -> None:
@@ -208,10 +209,16 @@ class Relay:
             pieces.append(data)
         whole = b"".join(pieces)
         document = chat.read_object(whole)
-        if document is not None and Rewriter(plan.rule, hides_prompt=plan.hides_prompt).rewrite(document):
+        rewriter = Rewriter(plan.rule, hides_prompt=plan.hides_prompt)
+        if document is not None and rewriter.rewrite(document):
             whole = chat.write_json(document)
+        self._note_auto(rewriter.prompt_seen)
         await client.start(answer.status, [*fields, (b"content-length", b"%d" % len(whole))])
         await client.finish(whole)
+
+    def _note_auto(self, prompt_seen: bool | None) -> None:
+        if prompt_seen is False:
+            self._notes.once("start: auto counts as leading: the model server does not tell the prompt")
 
 
 async def until_gone(client: Client, answering: Coroutine[Any, Any, None]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from proxy.gate import Gate
 from proxy.health import Health
 from proxy.keys import Keys
+from proxy.probe import Probe
 from proxy.routes import Routes
 from proxy.settings import RuleTable
 
@@ -38,6 +39,7 @@ class World:
         self.keys = Keys((*settings.api_keys, *settings.file_api_keys))
         self.routes = Routes(settings.servers)
         self.health = Health(settings.servers)
+        self.probe = Probe()
         self._on_over = on_over
         self._users = 0
         self._retired = False
