@@ -1,4 +1,4 @@
-"""`start: auto` through the proxy: SGLang is asked once for the end of its prompt, vLLM tells it by itself."""
+"""`start: auto` through the proxy: SGLang is asked once for its prompt, vLLM tells it by itself."""
 
 from __future__ import annotations
 
