@@ -370,6 +370,10 @@ def report(given: argparse.Namespace, tally: Tally, cpu_s: float, stop_s: float)
     streams = sum(tally.outcomes.values())
     print(f"{given.streams} streams at a time, {given.rate:g} tokens/s each, for {given.seconds:g} s")
     print(f"streams       {streams}: {', '.join(f'{n} {what}' for what, n in tally.outcomes.most_common())}")
+    pace = tally.events / (given.streams * given.rate * tally.memory_kib[-1][0])
+    print(
+        f"pace          {pace:.0%} of {given.streams * given.rate:g} events/s (leaving and coming costs some)"
+    )
     print(f"events        {tally.events}, {cpu_s * 1e6 / max(tally.events, 1):.1f} µs of CPU each")
     print(f"reloads       {tally.reloads}")
     print(f"connections   {tally.connections} to the model server, {max(tally.files)} files open at most")

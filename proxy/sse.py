@@ -118,6 +118,7 @@ class Decoder:
         """Tell whether the chunk is whole events as servers write them: the way they mostly come."""
         return (
             chunk.endswith(b"\n\n")
+            and not chunk.endswith(b"\n\n\n")
             and self.at_boundary
             and len(chunk) <= self._max_event_bytes
             and b"\r" not in chunk

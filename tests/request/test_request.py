@@ -114,7 +114,8 @@ def test_a_request_is_frozen() -> None:
 
 @pytest.mark.parametrize("body", NOT_REQUESTS, ids=lambda body: repr(body[:12]))
 def test_what_is_no_json_object_is_refused(body: bytes) -> None:
-    with pytest.raises(RequestError, match="JSON"):
+    # How deep the standard library reads depends on its version: what it reads has no model.
+    with pytest.raises(RequestError, match="JSON|no `model`"):
         read_chat(body)
     with pytest.raises(RequestError, match="JSON"):
         read_model(body)

@@ -216,3 +216,10 @@ def test_encode_without_an_origin() -> None:
 )
 def test_is_bare(raw: bytes, bare: bool) -> None:
     assert sse.is_bare(Event(raw, b"a")) is bare
+
+
+def test_a_blank_line_behind_whole_events_stays_by_itself() -> None:
+    decoder = sse.Decoder(1 << 20)
+    assert [event.raw for event in decoder.feed(b"data: a\n\n")] == [b"data: a\n\n"]
+    assert [event.raw for event in decoder.feed(b"data: b\n\n\n")] == [b"data: b\n\n"]
+    assert [event.raw for event in decoder.finish()] == [b"\n"]
