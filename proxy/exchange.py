@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
+from uuid import uuid4
 
 from proxy import headers, models
 from proxy.errors import CredentialError, MethodError, PathError
@@ -14,6 +15,8 @@ from proxy.request import make_plan, peek_model, read_chat
 from proxy.rules import Start
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from proxy.client import Client
     from proxy.request import ChatRequest, Plan
     from proxy.running import Running
@@ -92,7 +95,7 @@ class Exchange:
     async def _answer_chat(self, request: ChatRequest) -> None:
         upstream = self.upstream = self._world.routes.find(request.model)
         self.entry = self._world.rules.find(request.model)
-        plan = make_plan(request, self.entry.rule) if self.entry else None
+        plan = make_plan(request, self.entry.rule, _make_call_ids()) if self.entry else None
         if plan and plan.rule.start is Start.AUTO:
             settled = await self._world.probe.settle(
                 plan.rule,
@@ -135,3 +138,9 @@ class Exchange:
                 path=path.decode(),
             )
         return model
+
+
+def _make_call_ids() -> Iterator[str]:
+    """Return ids for tool calls that no other call has, one after the other."""
+    while True:
+        yield f"call_{uuid4().hex}"

@@ -78,14 +78,15 @@ def settle_start(rule: Rule, prompt: object) -> Rule:
     return replace(rule, start=Start.IMPLICIT if inside else Start.LEADING)
 
 
-def ask(document: dict[str, Any], rule: Rule) -> dict[str, Any]:
+def ask(document: dict[str, Any], rule: Rule, *, finds_calls: bool = False) -> dict[str, Any]:
     """Return the request with what the rule needs from the server; the same object if that is nothing.
 
     Servers drop special tokens from the text unless told not to, and may put spaces between two of
-    them. What the client set itself stays.
+    them. Tags and (`finds_calls`) tool calls may be written with such tokens. What the client set itself
+    stays.
     """
     missing: dict[str, Any] = {}
-    if rule.tags.special and document.get("skip_special_tokens") is None:
+    if (rule.tags.special or finds_calls) and document.get("skip_special_tokens") is None:
         missing["skip_special_tokens"] = False
     if _has_composed_markers(rule.tags) and document.get("spaces_between_special_tokens") is None:
         missing["spaces_between_special_tokens"] = False

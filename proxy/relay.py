@@ -165,7 +165,12 @@ class Relay:
 
     async def _rewrite_stream(self, answer: Answer, body: Source, fields: Headers, plan: Plan) -> None:
         client, max_event_bytes = self._client, self._settings.max_event_bytes
-        stream = Stream(plan.rule, hides_prompt=plan.hides_prompt, max_event_bytes=max_event_bytes)
+        stream = Stream(
+            plan.rule,
+            hides_prompt=plan.hides_prompt,
+            toolbox=plan.toolbox,
+            max_event_bytes=max_event_bytes,
+        )
         try:
             data = await body.read()
             answer.watch_idle()
@@ -209,7 +214,7 @@ class Relay:
             pieces.append(data)
         whole = b"".join(pieces)
         document = chat.read_object(whole)
-        rewriter = Rewriter(plan.rule, hides_prompt=plan.hides_prompt)
+        rewriter = Rewriter(plan.rule, hides_prompt=plan.hides_prompt, toolbox=plan.toolbox)
         if document is not None and rewriter.rewrite(document):
             whole = chat.write_json(document)
         self._note_auto(rewriter.prompt_seen)

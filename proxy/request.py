@@ -13,9 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from proxy import chat, history, prompt
 from proxy.errors import RequestError
-from proxy.rules import Start
+from proxy.promotion import EMPTY, Toolbox
+from proxy.rules import Start, ToolCallRecovery
+from proxy.tools import read_tools
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from proxy.rules import Rule
 
 
@@ -41,6 +45,8 @@ class Plan:
     rule: Rule
     hides_prompt: bool
     """The prompt's text was asked for by the proxy alone, and is taken out of the answer."""
+    toolbox: Toolbox = EMPTY
+    """What tool calls left in the thinking are made with; empty where none are recovered."""
 
 
 def read_chat(body: bytes) -> ChatRequest:
@@ -59,23 +65,31 @@ def read_chat(body: bytes) -> ChatRequest:
     return ChatRequest(model, document, body)
 
 
-def make_plan(request: ChatRequest, rule: Rule) -> Plan:
+def make_plan(request: ChatRequest, rule: Rule, call_ids: Iterator[str] | None = None) -> Plan:
     """Return what is to be sent for a listed model, and how its answer is read.
 
     The body is the very one that came when nothing about it changes.
 
+    Args:
+        request: the request.
+        rule: that of its model.
+        call_ids: ids for tool calls that are recovered, without an end; None recovers none.
+
     Raises:
         RequestError: it has to be changed and is nested too deeply to be written anew.
     """
+    toolbox = EMPTY
+    if call_ids is not None and rule.tool_call_recovery is ToolCallRecovery.PROMOTE:
+        toolbox = Toolbox(read_tools(request.document), call_ids)
     document = history.convert(request.document, rule)
     # A block that `history` puts back into a prefilled turn counts: the server sees it.
     rule = prompt.decide_start(document, rule)
     hides_prompt = rule.start is Start.AUTO and not prompt.asks_for_prompt(document)
-    document = prompt.ask(document, rule)
+    document = prompt.ask(document, rule, finds_calls=bool(toolbox.tools))
     if document is request.document:
-        return Plan(request.body, rule, hides_prompt)
+        return Plan(request.body, rule, hides_prompt, toolbox)
     try:
-        return Plan(chat.write_json(document), rule, hides_prompt)
+        return Plan(chat.write_json(document), rule, hides_prompt, toolbox)
     except RecursionError:
         raise RequestError("The request body is nested too deeply.") from None
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from proxy import chat, sse
+from proxy.message import rewrite_choice
+from proxy.promotion import EMPTY, Toolbox
 from proxy.prompt import PROMPT_TEXT, settle_start
 from proxy.rules import Start
-from proxy.turn import Turn, rewrite_message
+from proxy.turn import Turn
 
 if TYPE_CHECKING:
     from proxy.rules import Rule
@@ -21,12 +23,14 @@ if TYPE_CHECKING:
 class Rewriter:
     """The turns of one answer."""
 
-    def __init__(self, rule: Rule, *, hides_prompt: bool = False) -> None:
+    def __init__(self, rule: Rule, *, hides_prompt: bool = False, toolbox: Toolbox = EMPTY) -> None:
         """Begin an answer under a rule.
 
         With `hides_prompt` the prompt's text is taken out of the answer: the proxy alone asked for it.
+        Tool calls left in the thinking are made with the toolbox.
         """
         self._rule = rule
+        self._toolbox = toolbox
         self._hides_prompt = hides_prompt
         self._turns: dict[int, Turn] = {}
         self.done = False
@@ -48,7 +52,7 @@ class Rewriter:
         for index, choice in chat.choices(chunk):
             turn = self._turns.get(index)
             if turn is None:
-                turn = self._turns[index] = Turn(self._rule)
+                turn = self._turns[index] = Turn(self._rule, self._toolbox)
             *before, own = turn.feed(chunk, choice)
             made += [_encode(chat.excerpt(chunk, piece)) for piece in before]
             if own is not choice:
@@ -74,13 +78,11 @@ class Rewriter:
         if not isinstance(listed, list) or chat.is_deep(answer):
             return False
         changed = self._read_prompt(answer)
-        for choice in listed:
-            message = choice.get("message") if isinstance(choice, dict) else None
-            if isinstance(message, dict):
-                made = rewrite_message(message, choice, self._rule)
-                if made is not message:
-                    choice["message"] = made
-                    changed = True
+        for at, choice in enumerate(listed):
+            made = rewrite_choice(choice, self._rule, self._toolbox) if isinstance(choice, dict) else choice
+            if made is not choice:
+                listed[at] = made
+                changed = True
         return changed
 
     def _read_prompt(self, answer: dict[str, Any]) -> bool:

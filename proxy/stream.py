@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import orjson
 
 from proxy import chat, reasoning, sse
+from proxy.promotion import EMPTY, Toolbox
 from proxy.response import Rewriter
 from proxy.splitter import Channel
 
@@ -133,11 +134,13 @@ def _read_texts(parts: list[bytes]) -> str | None:
 class Stream:
     """The straight line of a streamed answer."""
 
-    def __init__(self, rule: Rule, *, hides_prompt: bool, max_event_bytes: int) -> None:
-        """Begin an answer under a rule; see `Rewriter` for `hides_prompt` and `Decoder` for the limit."""
+    def __init__(
+        self, rule: Rule, *, hides_prompt: bool, max_event_bytes: int, toolbox: Toolbox = EMPTY
+    ) -> None:
+        """Begin an answer under a rule; see `Decoder` for the limit and `Rewriter` for the rest."""
         self._max_event_bytes = max_event_bytes
         self._decoder = sse.Decoder(max_event_bytes)
-        self._rewriter = Rewriter(rule, hides_prompt=hides_prompt)
+        self._rewriter = Rewriter(rule, hides_prompt=hides_prompt, toolbox=toolbox)
         self._runs: list[Run] = []
         self._seen: dict[tuple[bytes, bytes], bool] = {}  # what stood around texts; True: no run came of it
 

@@ -4,16 +4,19 @@ delta        -> spans of text, in order
 last span    -> stays in the choice, with all else that it carries
 other spans  -> choices of their own before it, with little more than the index
 held text    -> choices of its own before whatever else the choice has to say
+
+Between the splitter and the wire stands a `Recovery`, which holds what may be tool calls in the thinking.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from proxy import chat, reasoning
+from proxy.calls.recovery import Recovery
 from proxy.logprobs import deal_out
-from proxy.rules import ReasoningField, Rule, Start
+from proxy.promotion import EMPTY, Toolbox, recover, write_deltas
+from proxy.rules import ReasoningField, Rule
 from proxy.splitter import Channel, Span, Splitter
 
 NAMES = {
@@ -42,13 +45,32 @@ def read(splitter: Splitter, message: dict[str, Any], choice: dict[str, Any]) ->
     return spans
 
 
+def read_native(message: dict[str, Any], end: int) -> list[Span] | None:
+    """Return the text of a delta or a message whose reasoning the server parsed.
+
+    None where it is not text alone: details may be signed, and come in pieces that can't be cut.
+    """
+    content = message.get("content") or ""
+    given = [message[name] for name in chat.REASONING_FIELDS if message.get(name)]
+    if not all(isinstance(value, str) for value in (*given, content)):
+        return None
+    thought = chat.reasoning_text(message)
+    return [
+        Span(channel, text, end)
+        for channel, text in ((Channel.REASONING, thought), (Channel.CONTENT, content))
+        if text
+    ]
+
+
 class Turn:
     """One choice of a streamed answer."""
 
-    __slots__ = ("_consumed", "_last", "_splitter", "names")
+    __slots__ = ("_consumed", "_last", "_recovery", "_splitter", "_toolbox", "names")
 
-    def __init__(self, rule: Rule) -> None:
-        """Begin a choice under a rule."""
+    def __init__(self, rule: Rule, toolbox: Toolbox = EMPTY) -> None:
+        """Begin a choice under a rule; calls left in its thinking are made with the toolbox."""
+        self._toolbox = toolbox
+        self._recovery = Recovery(toolbox.tools)
         self.names = NAMES[rule.reasoning_field]
         """The names under which reasoning goes out."""
         self._splitter = Splitter(rule)
@@ -67,7 +89,10 @@ class Turn:
             delta = {}
         if reasoning.is_native(delta):
             return self._feed_native(choice, delta)
-        spans = self._merge(read(self._splitter, delta, choice))
+        spans = recover(self._recovery, read(self._splitter, delta, choice), delta, choice)
+        if self._recovery.calls:
+            return self._promote(choice, delta, spans)
+        spans = self._merge(spans)
         text = delta.get("content")
         if not isinstance(text, str) or not text:
             return [*(chat.piece(choice, self._write(span)) for span in spans), choice]
@@ -88,9 +113,12 @@ class Turn:
         Returns None, and reads nothing, when that is not sure at a glance. `chunk` and `choice` are one
         of the same answer and choice, with any text.
         """
+        if not self._recovery.passes(text):
+            return None
         channel = self._splitter.skim(text)
         if channel is not None:
             self._consumed += len(text)
+            self._recovery.feed([Span(channel, text, self._consumed)])
             self._last = chunk, choice
         return channel
 
@@ -100,12 +128,23 @@ class Turn:
         They are made from the chunk in which the choice was seen last.
         """
         chunk, choice = self._last
-        spans = self._merge(self._splitter.finish(cut=cut))
+        spans = self._recovery.feed(self._splitter.finish(cut=cut))
+        spans = self._merge(spans + self._recovery.finish(stopped=False))
         return [chat.excerpt(chunk, chat.piece(choice, self._write(span))) for span in spans]
 
     def _feed_native(self, choice: dict[str, Any], delta: dict[str, Any]) -> list[dict[str, Any]]:
         """Read a delta whose reasoning the server parsed: from here on no text is split."""
-        before = [self._write(span) for span in self._merge(self._splitter.finish())]
+        left = self._splitter.finish()
+        native = read_native(delta, self._consumed)
+        if native is None:
+            left = self._recovery.feed(left) + self._recovery.interrupt()
+        else:
+            spans = recover(self._recovery, left + native, delta, choice)
+            if self._recovery.calls:
+                return self._promote(choice, delta, spans)
+            if spans != left + native:
+                return _replace_text(choice, delta, [self._write(span) for span in self._merge(spans)])
+        before = [self._write(span) for span in self._merge(left)]
         own = reasoning.rename(delta, self.names)
         if own.get("content") and reasoning.is_native(own):
             # Reasoning and content never share a delta: there are clients that read one of them only.
@@ -114,6 +153,14 @@ class Turn:
         if own is delta:
             return [*(chat.piece(choice, made) for made in before), choice]
         return _replace(choice, before, own, [{} for _ in range(len(before) + 1)])
+
+    def _promote(
+        self, choice: dict[str, Any], delta: dict[str, Any], spans: list[Span]
+    ) -> list[dict[str, Any]]:
+        """End the choice with the calls that its thinking ended with."""
+        calls, self._recovery = self._recovery.calls, Recovery({})
+        before = [self._write(span) for span in self._merge(spans)] + write_deltas(calls, self._toolbox)
+        return _replace_text(choice | {"finish_reason": "tool_calls"}, delta, before)
 
     def _merge(self, spans: list[Span]) -> list[Span]:
         """Join neighbours of one channel, and leave out what has no name on the wire."""
@@ -131,6 +178,15 @@ class Turn:
         return dict.fromkeys(self.names if span.channel is Channel.REASONING else ("content",), span.text)
 
 
+def _replace_text(
+    choice: dict[str, Any], delta: dict[str, Any], before: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return choices with the deltas `before`, and the choice itself without any text."""
+    texts = ("content", *chat.REASONING_FIELDS)
+    own = {key: value for key, value in delta.items() if key not in texts or not value}
+    return _replace(choice, before, own, [{} for _ in range(len(before) + 1)])
+
+
 def _replace(
     choice: dict[str, Any], before: list[dict[str, Any]], own: dict[str, Any], shares: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
@@ -142,50 +198,3 @@ def _replace(
     *others, last = shares
     made = [chat.piece(choice, delta, share) for delta, share in zip(before, others, strict=True)]
     return [*made, choice | {"delta": own} | last]
-
-
-def rewrite_message(message: dict[str, Any], choice: dict[str, Any], rule: Rule) -> dict[str, Any]:
-    """Return the message of a whole answer, split; the same object when nothing changes."""
-    names = NAMES[rule.reasoning_field]
-    if reasoning.is_native(message):
-        return reasoning.rename(message, names)
-    content = message.get("content")
-    made: str | list[Any]
-    if isinstance(content, str):
-        made, thought = _split(content, message, choice, rule)
-    elif isinstance(content, list):
-        made, thought = _split_parts(content, message, choice, rule)
-    else:
-        return message
-    return message if made == content else reasoning.place(message, made, thought, names)
-
-
-def _split(text: str, message: dict[str, Any], choice: dict[str, Any], rule: Rule) -> tuple[str, str]:
-    """Return the content and the reasoning in a text."""
-    splitter = Splitter(rule)
-    spans = read(splitter, message | {"content": text}, choice) + splitter.finish()
-    content, thought = (
-        "".join(span.text for span in spans if span.channel is channel)
-        for channel in (Channel.CONTENT, Channel.REASONING)
-    )
-    return content, thought
-
-
-def _split_parts(
-    parts: list[Any], message: dict[str, Any], choice: dict[str, Any], rule: Rule
-) -> tuple[list[Any], str]:
-    """Split each text part by itself; the others stay. The answer's end is that of the last part."""
-    made: list[Any] = []
-    thoughts: list[str] = []
-    for number, part in enumerate(parts, 1):
-        if chat.is_text_part(part):
-            last = number == len(parts)
-            text, thought = _split(part["text"], message if last else {}, choice if last else {}, rule)
-            made.append(part if text == part["text"] else part | {"text": text})
-            thoughts.append(thought)
-            if rule.start is not Start.ANYWHERE:
-                # The prompt opened one block, not one in each part.
-                rule = replace(rule, start=Start.LEADING)
-        else:
-            made.append(part)
-    return made, "".join(thoughts)

@@ -10,10 +10,12 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "proxy"
 
 SPLITTING = {"rules", "presets", "markers", "lines", "hold", "spans", "block", "content", "splitter"}
-CALLS = {"dialects", "literals", "cursor", "jsontext", "calls", "callblock", "toolcalls", "schemas"}
-TEXT = SPLITTING | CALLS | {"coercion", "recovery"}
+TEXT = SPLITTING | {"calls"}
 WIRE = {"sse", "chat", "logprobs", "headers", "gate", "errors", "reply"}
-TURN = {"prompt", "history", "request", "reasoning", "turn", "response", "stream", "offline", "tools"}
+TURN = {
+    *("prompt", "history", "request", "tools", "reasoning", "promotion", "turn", "message", "response"),
+    *("stream", "offline"),
+}
 PURE = TEXT | WIRE | TURN
 
 ALLOWED_OUTSIDE = {
@@ -33,10 +35,21 @@ ALLOWED_OUTSIDE = {
 """What a pure module may import: no clock, randomness, logging, network, files."""
 
 
+def nodes(module: str) -> list[ast.AST]:
+    """What a module, or each module of a package, is made of."""
+    files = [PACKAGE / f"{module}.py", *sorted((PACKAGE / module).glob("*.py"))]
+    return [
+        node
+        for file in files
+        if file.exists()
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+    ]
+
+
 def imported(module: str) -> set[str]:
     """The modules that a module imports, `proxy.x` as `.x`."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse((PACKAGE / f"{module}.py").read_text(encoding="utf-8"))):
+    for node in nodes(module):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -51,7 +64,7 @@ def imported(module: str) -> set[str]:
 
 
 def existing(floor: set[str]) -> list[str]:
-    return sorted(name for name in floor if (PACKAGE / f"{name}.py").exists())
+    return sorted(name for name in floor if nodes(name))
 
 
 @pytest.mark.parametrize("module", existing(PURE))
@@ -71,8 +84,7 @@ def test_imports_go_down(floor: set[str], below: set[str]) -> None:
 
 @pytest.mark.parametrize("module", existing(PURE))
 def test_pure_modules_are_not_async(module: str) -> None:
-    tree = ast.parse((PACKAGE / f"{module}.py").read_text(encoding="utf-8"))
-    assert not [node for node in ast.walk(tree) if isinstance(node, (ast.AsyncFunctionDef, ast.Await))]
+    assert not [node for node in nodes(module) if isinstance(node, (ast.AsyncFunctionDef, ast.Await))]
 
 
 def test_pydantic_stays_in_config_and_fastapi_in_the_application() -> None:

@@ -11,6 +11,6 @@ NOT_BUILT_KEYS: dict[tuple[str | int, ...], object] = {
 """Keys of the contract that this version refuses by name, with the value that asks for nothing."""
 
 NOT_BUILT_VALUES: dict[str, frozenset[str]] = {
-    "tool_call_recovery": frozenset({"promote", "retry"}),
+    "tool_call_recovery": frozenset({"retry"}),
 }
 """Values of an entry's keys that this version refuses by name."""

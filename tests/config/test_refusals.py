@@ -246,7 +246,6 @@ REFUSED = [
             "- model: b\n  toolCallRecovery: retry\n"
         ),
         [
-            "3: inlineThinkTagModels[0].toolCallRecovery: promote is not built yet in this version",
             "5: inlineThinkTagModels[1].toolCallRecovery: retry is not built yet in this version",
         ],
     ),

@@ -5,16 +5,16 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from proxy.calls import Block
-from proxy.recovery import Recovery
+from proxy.calls.call import Block
+from proxy.calls.finder import Finder
+from proxy.calls.recovery import Recovery
 from proxy.spans import Channel, Span
-from proxy.toolcalls import Finder
 from tests.splitting.feeding import chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from proxy.toolcalls import Piece
+    from proxy.calls.finder import Piece
 
 R, C = Channel.REASONING, Channel.CONTENT
 

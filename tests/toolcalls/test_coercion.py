@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from proxy import jsontext
-from proxy.calls import Call, Parameter
-from proxy.coercion import MAX_DIGITS, write_arguments
-from proxy.schemas import MAX_SCHEMAS, Schema
+from proxy.calls import jsontext
+from proxy.calls.call import Call, Parameter
+from proxy.calls.coercion import MAX_DIGITS, write_arguments
+from proxy.calls.schemas import MAX_SCHEMAS, Schema
 
 STRING = {"type": "string"}
 DEFS = {

@@ -5,10 +5,11 @@ from itertools import permutations
 
 import pytest
 
-from proxy import dialects, toolcalls
-from proxy.coercion import write_arguments
-from proxy.dialects import DIALECTS, OPENERS, STRAY_CLOSERS
-from proxy.toolcalls import BLOCK_LIMIT, HEAD_LIMIT, RUN_LIMIT, Finder
+from proxy.calls import dialects
+from proxy.calls import finder as limits
+from proxy.calls.coercion import write_arguments
+from proxy.calls.dialects import DIALECTS, OPENERS, STRAY_CLOSERS
+from proxy.calls.finder import BLOCK_LIMIT, HEAD_LIMIT, RUN_LIMIT, Finder
 from tests.toolcalls.cases import CASES, HERMES, MALFORMED, QWEN, TOOLS, Case
 from tests.toolcalls.feeding import blocks, every_cut, find, raw
 
@@ -87,7 +88,7 @@ def test_a_call_that_was_begun_anew_is_found(begun: str) -> None:
 def test_what_was_read_again_too_often_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
     text = f"<function=read><parameter=path>{HERMES}<parameter=limit>\n{QWEN}"
     assert [block.raw for block in blocks(find(text)[0])] == [HERMES]
-    monkeypatch.setattr(toolcalls, "REREADS", 0)
+    monkeypatch.setattr(limits, "REREADS", 0)
     for cuts in every_cut(text):
         pieces, run = find(text, cuts)
         assert blocks(pieces) == []

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from proxy import toolcalls
-from proxy.calls import Block, Call, Parameter
-from proxy.coercion import write_arguments
-from proxy.dialects import DIALECTS
-from proxy.toolcalls import Finder
+from proxy.calls import finder as limits
+from proxy.calls.call import Block, Call, Parameter
+from proxy.calls.coercion import write_arguments
+from proxy.calls.dialects import DIALECTS
+from proxy.calls.finder import Finder
 from tests.toolcalls.cases import CASES, MALFORMED, QWEN, TOOLS
 from tests.toolcalls.counting import lines_run
 from tests.toolcalls.feeding import C, R, find, raw, recover
@@ -85,10 +85,10 @@ def test_nothing_is_lost(text: str, size: int) -> None:
 @given(texts, st.integers(1, 40))
 def test_nothing_is_lost_when_text_may_rarely_be_read_again(text: str, size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(toolcalls, "REREADS", 1)
-        patch.setattr(toolcalls, "BLOCK_LIMIT", 60)
-        patch.setattr(toolcalls, "RUN_LIMIT", 90)
-        patch.setattr(toolcalls, "HEAD_LIMIT", 3)
+        patch.setattr(limits, "REREADS", 1)
+        patch.setattr(limits, "BLOCK_LIMIT", 60)
+        patch.setattr(limits, "RUN_LIMIT", 90)
+        patch.setattr(limits, "HEAD_LIMIT", 3)
         whole = find(text)
         assert find(text, range(0, len(text), size)) == whole
         assert raw(whole[0]) + raw(whole[1]) == text
@@ -193,9 +193,9 @@ HOSTILE = {
 @pytest.mark.parametrize("by", [1, 0], ids=["by character", "whole"])
 def test_work_is_in_proportion_to_the_text(unit: str, by: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(toolcalls, "BLOCK_LIMIT", 600)
-        patch.setattr(toolcalls, "RUN_LIMIT", 2000)
-        patch.setattr(toolcalls, "HEAD_LIMIT", 100)
+        patch.setattr(limits, "BLOCK_LIMIT", 600)
+        patch.setattr(limits, "RUN_LIMIT", 2000)
+        patch.setattr(limits, "HEAD_LIMIT", 100)
         small, large = ((unit * (size // len(unit) + 1))[:size] for size in (2500, 10000))
         work = [
             lines_run(lambda text=text: find(text, range(0, len(text), by or len(text))))  # type: ignore[misc]
@@ -214,7 +214,7 @@ def test_a_long_text_comes_to_an_end(unit: str) -> None:
 
 
 def test_a_block_at_its_limit_one_character_at_a_time() -> None:
-    text = "<tool_call><function=read><parameter=path>" + "x" * (toolcalls.BLOCK_LIMIT + 5)
+    text = "<tool_call><function=read><parameter=path>" + "x" * (limits.BLOCK_LIMIT + 5)
     finder = Finder()
     out = [piece for char in text for piece in finder.feed(char)]
     assert raw([*out, *finder.finish()]) == text

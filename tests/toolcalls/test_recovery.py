@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from proxy.recovery import Recovered, Recovery, assign_ids
+from proxy.calls.finder import RUN_LIMIT
+from proxy.calls.recovery import Recovered, Recovery, assign_ids
 from proxy.spans import Channel, Span
-from proxy.toolcalls import RUN_LIMIT
 from tests.toolcalls.cases import CASES, HERMES, QWEN, TOOLS, Case
 from tests.toolcalls.feeding import C, R, every_cut, recover
 
@@ -107,9 +107,9 @@ def test_drafts_go_out_before_the_call() -> None:
 
 def test_what_is_held_goes_out_before_visible_content() -> None:
     recovery = Recovery(TOOLS)
-    assert recovery.feed([Span(R, f"a {QWEN}", 200), Span(C, "\n", 201)]) == [Span(R, "a ", 201)]
+    assert recovery.feed([Span(R, f"a {QWEN}", 200), Span(C, "\n", 201)]) == [Span(R, "a ", 200)]
     out = recovery.feed([Span(C, "answer", 207)])
-    assert [(span.channel, span.text) for span in out] == [(R, QWEN), (C, "\n"), (C, "answer")]
+    assert out == [Span(R, QWEN, 200), Span(C, "\n", 201), Span(C, "answer", 207)]
     assert recovery.feed([Span(R, QWEN, 400)]) == [Span(R, QWEN, 400)]
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from proxy.calls.literals import compile_literals
 from proxy.lines import VISIBLE
-from proxy.literals import compile_literals
 
 
 class Cursor:

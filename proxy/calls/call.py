@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from proxy import jsontext
+from proxy.calls import jsontext
 
 if TYPE_CHECKING:
-    from proxy.dialects import Dialect
+    from proxy.calls.dialects import Dialect
 
 _LAYOUT = re.compile(r"\s*+[\"']?+[^\s\"'<>{}\[\]|`]*+[\"']?+\s*+/?+\s*+")
 _ATTRIBUTES = re.compile(r'\s*+"(?P<name>[^"]++)"(?:\s++string="(?P<string>[a-z]*+)")?+\s*+')

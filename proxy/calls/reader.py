@@ -25,10 +25,10 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from proxy import jsontext
-from proxy.calls import Block, Call, Parameter, may_be_name, read_calls, read_key, read_name
-from proxy.cursor import Cursor
-from proxy.dialects import OPENERS, Body
+from proxy.calls import jsontext
+from proxy.calls.call import Block, Call, Parameter, may_be_name, read_calls, read_key, read_name
+from proxy.calls.cursor import Cursor
+from proxy.calls.dialects import OPENERS, Body
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,17 +16,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from proxy.calls import Block
-from proxy.coercion import write_arguments
+from proxy.calls.call import Block
+from proxy.calls.coercion import write_arguments
+from proxy.calls.finder import Finder
 from proxy.lines import VISIBLE
 from proxy.spans import Channel, Span
-from proxy.toolcalls import Finder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from proxy.calls import Call
-    from proxy.toolcalls import Piece
+    from proxy.calls.call import Call
+    from proxy.calls.finder import Piece
 
 
 class Recovered(NamedTuple):
@@ -37,6 +37,13 @@ class Recovered(NamedTuple):
     """JSON, typed by the tool's schema."""
     id: str
     """The model's own id, "" where it gave none."""
+
+
+class _Draft(NamedTuple):
+    """A block that may be a draft, and how much of the input had been read when it was complete."""
+
+    block: Block
+    end: int
 
 
 class Recovery:
@@ -52,9 +59,9 @@ class Recovery:
         self._tools = tools
         self._holds = holds
         self._finder = Finder()
-        self._held: list[Span | Block] = []
+        self._held: list[Span | _Draft] = []
         self._out: list[Span] = []
-        self._end = 0  # of the latest span
+        self._end = 0  # of the latest reasoning
         self._settled = not tools
         self._shown = False  # visible reasoning went out
         self._drafts: list[Block] = []
@@ -70,10 +77,10 @@ class Recovery:
     def feed(self, spans: Sequence[Span]) -> list[Span]:
         """Take the next spans; return those that are certain."""
         for span in spans:
-            self._end = max(self._end, span.end)
             if self._settled:
                 self._out.append(span)
             elif span.channel is Channel.REASONING:
+                self._end = span.end
                 self._write(self._finder.feed(span.text))
             else:
                 self._read_content(span)
@@ -93,7 +100,7 @@ class Recovery:
         """
         if stopped and not self._settled:
             self._end_text()
-            run = [piece for piece in self._held if isinstance(piece, Block)]
+            run = [piece.block for piece in self._held if isinstance(piece, _Draft)]
             self.blocks = [block for block in (*self._drafts, *run) if _admits(self._tools, [block])]
             if run and _admits(self._tools, run):
                 self.calls = [self._recover(call) for block in run for call in block.calls]
@@ -117,7 +124,10 @@ class Recovery:
     def _end_text(self) -> None:
         """End the reasoning text so far; what ends it is held here."""
         self._write(self._finder.finish())
-        self._held += [self._span(piece) if isinstance(piece, str) else piece for piece in self._finder.run]
+        self._held += [
+            self._span(piece) if isinstance(piece, str) else _Draft(piece, self._end)
+            for piece in self._finder.run
+        ]
         self._finder = Finder()
 
     def _settle(self) -> None:
@@ -131,24 +141,30 @@ class Recovery:
             return
         self._release()
         for piece in pieces:
-            self._draft(piece) if isinstance(piece, Block) else self._out.append(self._span(piece))
+            if isinstance(piece, Block):
+                self._draft(_Draft(piece, self._end))
+            else:
+                self._out.append(self._span(piece))
             self._shown = self._shown or isinstance(piece, Block) or VISIBLE.search(piece) is not None
 
     def _release(self) -> None:
         for piece in self._held:
-            self._draft(piece) if isinstance(piece, Block) else self._out.append(piece)
+            if isinstance(piece, _Draft):
+                self._draft(piece)
+            else:
+                self._out.append(piece)
         self._held = []
 
-    def _draft(self, block: Block) -> None:
-        self._drafts.append(block)
-        self._out.append(self._span(block.raw))
+    def _draft(self, draft: _Draft) -> None:
+        self._drafts.append(draft.block)
+        self._out.append(Span(Channel.REASONING, draft.block.raw, draft.end))
 
     def _span(self, text: str) -> Span:
         return Span(Channel.REASONING, text, self._end)
 
     def _take(self) -> list[Span]:
         out, self._out = self._out, []
-        return [span._replace(end=self._end) if span.end < self._end else span for span in out]
+        return out
 
 
 def assign_ids(calls: Iterable[Recovered], ids: Iterator[str]) -> list[str]:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from proxy import jsontext
-from proxy.schemas import Schema
+from proxy.calls import jsontext
+from proxy.calls.schemas import Schema
 
 if TYPE_CHECKING:
-    from proxy.calls import Call
-    from proxy.schemas import Schemas
+    from proxy.calls.call import Call
+    from proxy.calls.schemas import Schemas
 
 MAX_DIGITS = 400
 """Characters of a number; the largest double has 309 digits before its point."""

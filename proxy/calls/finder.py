@@ -15,11 +15,11 @@ length. A block that the text or the limit cut off is not read again: what stand
 
 from __future__ import annotations
 
-from proxy.callblock import BlockReader
-from proxy.calls import Block
-from proxy.dialects import OPENERS, STRAY_CLOSERS
+from proxy.calls.call import Block
+from proxy.calls.dialects import OPENERS, STRAY_CLOSERS
+from proxy.calls.literals import compile_literals
+from proxy.calls.reader import BlockReader
 from proxy.lines import VISIBLE
-from proxy.literals import compile_literals
 
 BLOCK_LIMIT = 64 * 1024
 """Code points of a block; a longer one is reasoning."""

@@ -1,0 +1,70 @@
+"""Make the tool calls that a turn left in its thinking calls of the answer.
+
+It stands between the splitter's spans and the wire: `recover` brings spans, and what a delta or a message
+says beside them, to a `Recovery`; the others write the calls that came of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from proxy.calls.recovery import Recovery, assign_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from proxy.calls.recovery import Recovered
+    from proxy.spans import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Toolbox:
+    """What calls are made with."""
+
+    tools: Mapping[str, Any]
+    """The tools that may be called, each with the schema of its parameters: see `tools.read_tools`."""
+    ids: Iterator[str]
+    """Ids that no other call has, without an end."""
+
+
+EMPTY = Toolbox({}, iter(()))
+"""Nothing may be called, so nothing is recovered."""
+
+
+def recover(
+    recovery: Recovery, spans: list[Span], message: dict[str, Any], choice: dict[str, Any]
+) -> list[Span]:
+    """Bring the text of a delta or a message to the recovery; return the text that goes out now, in order.
+
+    What the message says beside text settles it, and the choice's `finish_reason` ends the turn.
+    """
+    out = recovery.feed(spans)
+    content = message.get("content")
+    beside = [content if not isinstance(content, str) else None]
+    beside += [message.get(name) for name in ("tool_calls", "function_call", "refusal")]
+    if any(beside):
+        out += recovery.interrupt()
+    reason = choice.get("finish_reason")
+    if reason:
+        out += recovery.finish(stopped=reason == "stop")
+    return out
+
+
+def write_deltas(calls: list[Recovered], toolbox: Toolbox) -> list[dict[str, Any]]:
+    """Return the deltas of a turn's calls: for each its name, then its arguments."""
+    deltas: list[dict[str, Any]] = []
+    for index, call in enumerate(write_calls(calls, toolbox)):
+        function = call["function"]
+        named = call | {"function": function | {"arguments": ""}}
+        deltas.append({"tool_calls": [{"index": index} | named]})
+        deltas.append({"tool_calls": [{"index": index, "function": {"arguments": function["arguments"]}}]})
+    return deltas
+
+
+def write_calls(calls: list[Recovered], toolbox: Toolbox) -> list[dict[str, Any]]:
+    """Return the `tool_calls` of a whole message."""
+    return [
+        {"id": id_, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        for call, id_ in zip(calls, assign_ids(calls, toolbox.ids), strict=True)
+    ]

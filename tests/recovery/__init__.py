@@ -1,0 +1,1 @@
+"""Tool calls left inside thinking become calls of the answer."""
