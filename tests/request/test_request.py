@@ -115,9 +115,9 @@ def test_a_request_is_frozen() -> None:
 @pytest.mark.parametrize("body", NOT_REQUESTS, ids=lambda body: repr(body[:12]))
 def test_what_is_no_json_object_is_refused(body: bytes) -> None:
     # How deep the standard library reads depends on its version: what it reads has no model.
-    with pytest.raises(RequestError, match="JSON|no `model`"):
+    with pytest.raises(RequestError, match=r"JSON|no `model`"):
         read_chat(body)
-    with pytest.raises(RequestError, match="JSON|no `model`"):
+    with pytest.raises(RequestError, match=r"JSON|no `model`"):
         read_model(body)
     assert peek_model(body) is None
 
