@@ -12,7 +12,7 @@ LOCKS := requirements/runtime.txt requirements/build.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast test-clients test-upstream lint format types check lock image image-check bench clean
+.PHONY: help run test test-fast test-slow test-clients test-upstream lint format types check lock image image-check bench clean
 
 help: ## List the targets
 	@echo 'make TARGET [ARGS="…"] [PYTHON=python3.13] [VENV=.venv]'
@@ -21,11 +21,14 @@ help: ## List the targets
 run: $(VENV)/.stamp-runtime ## Start the proxy, or the demo as long as no upstream is configured (ARGS="serve --port 9000")
 	@$(PY) -m proxy $(ARGS)
 
-test: $(VENV)/.stamp-dev ## Run all tests, with branch coverage
-	$(PY) -m pytest -n auto --cov --cov-report=term-missing:skip-covered $(ARGS)
+test: $(VENV)/.stamp-dev ## Run the tests, with branch coverage
+	$(PY) -m pytest -n auto -m 'not slow and not clients and not live' --cov --cov-report=term-missing:skip-covered $(ARGS)
 
-test-fast: $(VENV)/.stamp-dev ## Run the tests that are not marked slow, without coverage
+test-fast: $(VENV)/.stamp-dev ## The same without coverage
 	$(PY) -m pytest -n auto -m 'not slow and not clients and not live' $(ARGS)
+
+test-slow: $(VENV)/.stamp-dev ## Run the tests that take long: hostile sizes, archives, processes
+	$(PY) -m pytest -n auto -m 'slow and not clients and not live' $(ARGS)
 
 # Clients in Python and Node, each from its lock; the Node that runs them comes with them, npm has to be there.
 test-clients: $(VENV)/.stamp-dev $(CLIENTS_VENV)/.stamp $(NODE_MODULES) ## Run real clients against the proxy (needs npm)

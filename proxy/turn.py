@@ -118,7 +118,8 @@ class Turn:
         channel = self._splitter.skim(text)
         if channel is not None:
             self._consumed += len(text)
-            self._recovery.feed([Span(channel, text, self._consumed)])
+            if self._toolbox.tools:
+                self._recovery.feed([Span(channel, text, self._consumed)])
             self._last = chunk, choice
         return channel
 

@@ -7,6 +7,7 @@ from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,8 @@ from tests.formats.rows import ALL, ROWS, markers_of, near_misses, pattern_of
 from tests.splitting.feeding import collect, run
 from tests.splitting.oracle import is_white
 from tests.splitting.texts import BREAKS, MARKDOWN, NOISE, SPACES, limited_to, noise
+
+pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
     from tests.splitting.oracle import Pieces

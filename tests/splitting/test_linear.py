@@ -22,6 +22,8 @@ from proxy.splitter import Channel, Span, Splitter
 from tests.splitting.cases import ANYWHERE, DEFAULT, EXACT, GIVE_BACK, GIVE_BACK_EXACT, IMPLICIT, T
 from tests.splitting.texts import limited_to
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import FrameType
