@@ -13,6 +13,7 @@ from proxy.gate import CHAT_PATH, TAGGED_PATHS
 from proxy.relay import Relay, until_gone
 from proxy.request import make_plan, peek_model, read_chat
 from proxy.rules import Start
+from proxy.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +44,8 @@ class Exchange:
         """The path for the log, once it is known to be harmless."""
         self.entry: Entry | None = None
         """The entry in force."""
+        self.tally = Tally()
+        """What was seen of the answer."""
         self.upstream: Upstream | None = None
         """Where the request went."""
 
@@ -119,6 +122,7 @@ class Exchange:
             settings=self._world.settings,
             notes=self._notes,
             running=self._running,
+            tally=self.tally,
         )
         await relay.run()
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from proxy.request import Plan
     from proxy.running import Running
     from proxy.settings import Settings
+    from proxy.tally import Tally
     from proxy.telemetry import Notes
     from proxy.upstream import Answer, Upstream
 
@@ -46,6 +47,7 @@ class Relay:
         settings: Settings,
         notes: Notes,
         running: Running,
+        tally: Tally,
     ) -> None:
         """Begin with a request that was read.
 
@@ -56,6 +58,7 @@ class Relay:
             settings: limits.
             notes: where it is said that an answer could not be read.
             running: what can end it from outside.
+            tally: where is counted what was seen of the answer.
         """
         self._client = client
         self._plan = plan
@@ -63,6 +66,7 @@ class Relay:
         self._settings = settings
         self._notes = notes
         self._running = running
+        self._tally = tally
 
     async def run(self) -> None:
         """Serve the request; return when it is answered.
@@ -169,6 +173,7 @@ class Relay:
             plan.rule,
             hides_prompt=plan.hides_prompt,
             toolbox=plan.toolbox,
+            tally=self._tally,
             max_event_bytes=max_event_bytes,
         )
         try:
@@ -214,7 +219,9 @@ class Relay:
             pieces.append(data)
         whole = b"".join(pieces)
         document = chat.read_object(whole)
-        rewriter = Rewriter(plan.rule, hides_prompt=plan.hides_prompt, toolbox=plan.toolbox)
+        rewriter = Rewriter(
+            plan.rule, hides_prompt=plan.hides_prompt, toolbox=plan.toolbox, tally=self._tally
+        )
         if document is not None and rewriter.rewrite(document):
             whole = chat.write_json(document)
         self._note_auto(rewriter.prompt_seen)

@@ -14,6 +14,7 @@ from proxy.message import rewrite_choice
 from proxy.promotion import EMPTY, Toolbox
 from proxy.prompt import PROMPT_TEXT, settle_start
 from proxy.rules import Start
+from proxy.tally import Tally
 from proxy.turn import Turn
 
 if TYPE_CHECKING:
@@ -23,13 +24,21 @@ if TYPE_CHECKING:
 class Rewriter:
     """The turns of one answer."""
 
-    def __init__(self, rule: Rule, *, hides_prompt: bool = False, toolbox: Toolbox = EMPTY) -> None:
+    def __init__(
+        self,
+        rule: Rule,
+        *,
+        hides_prompt: bool = False,
+        toolbox: Toolbox = EMPTY,
+        tally: Tally | None = None,
+    ) -> None:
         """Begin an answer under a rule.
 
         With `hides_prompt` the prompt's text is taken out of the answer: the proxy alone asked for it.
-        Tool calls left in the thinking are made with the toolbox.
+        Tool calls left in the thinking are made with the toolbox. What is seen is counted in the tally.
         """
         self._rule = rule
+        self._tally = tally or Tally()
         self._toolbox = toolbox
         self._hides_prompt = hides_prompt
         self._turns: dict[int, Turn] = {}
@@ -52,7 +61,7 @@ class Rewriter:
         for index, choice in chat.choices(chunk):
             turn = self._turns.get(index)
             if turn is None:
-                turn = self._turns[index] = Turn(self._rule, self._toolbox)
+                turn = self._turns[index] = Turn(self._rule, self._toolbox, self._tally)
             *before, own = turn.feed(chunk, choice)
             made += [_encode(chat.excerpt(chunk, piece)) for piece in before]
             if own is not choice:

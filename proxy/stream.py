@@ -21,6 +21,7 @@ from proxy.splitter import Channel
 
 if TYPE_CHECKING:
     from proxy.rules import Rule
+    from proxy.tally import Tally
     from proxy.turn import Turn
 
 MAX_RUNS = 8
@@ -135,12 +136,18 @@ class Stream:
     """The straight line of a streamed answer."""
 
     def __init__(
-        self, rule: Rule, *, hides_prompt: bool, max_event_bytes: int, toolbox: Toolbox = EMPTY
+        self,
+        rule: Rule,
+        *,
+        hides_prompt: bool,
+        max_event_bytes: int,
+        toolbox: Toolbox = EMPTY,
+        tally: Tally | None = None,
     ) -> None:
         """Begin an answer under a rule; see `Decoder` for the limit and `Rewriter` for the rest."""
         self._max_event_bytes = max_event_bytes
         self._decoder = sse.Decoder(max_event_bytes)
-        self._rewriter = Rewriter(rule, hides_prompt=hides_prompt, toolbox=toolbox)
+        self._rewriter = Rewriter(rule, hides_prompt=hides_prompt, toolbox=toolbox, tally=tally)
         self._runs: list[Run] = []
         self._seen: dict[tuple[bytes, bytes], bool] = {}  # what stood around texts; True: no run came of it
 

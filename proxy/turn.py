@@ -18,6 +18,7 @@ from proxy.logprobs import deal_out
 from proxy.promotion import EMPTY, Toolbox, recover, write_deltas
 from proxy.rules import ReasoningField, Rule
 from proxy.splitter import Channel, Span, Splitter
+from proxy.tally import Tally
 
 NAMES = {
     ReasoningField.REASONING_CONTENT: ("reasoning_content",),
@@ -65,11 +66,12 @@ def read_native(message: dict[str, Any], end: int) -> list[Span] | None:
 class Turn:
     """One choice of a streamed answer."""
 
-    __slots__ = ("_consumed", "_last", "_recovery", "_splitter", "_toolbox", "names")
+    __slots__ = ("_consumed", "_last", "_recovery", "_splitter", "_tally", "_toolbox", "names")
 
-    def __init__(self, rule: Rule, toolbox: Toolbox = EMPTY) -> None:
+    def __init__(self, rule: Rule, toolbox: Toolbox = EMPTY, tally: Tally | None = None) -> None:
         """Begin a choice under a rule; calls left in its thinking are made with the toolbox."""
         self._toolbox = toolbox
+        self._tally = tally or Tally()
         self._recovery = Recovery(toolbox.tools)
         self.names = NAMES[rule.reasoning_field]
         """The names under which reasoning goes out."""
