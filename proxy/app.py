@@ -22,16 +22,20 @@ from proxy import headers
 from proxy.client import Client, ClientGoneError
 from proxy.errors import CapacityError, MethodError, ProxyError, StoppedError, UpstreamError
 from proxy.exchange import Exchange
+from proxy.page import bench
+from proxy.page.bench import Bench
+from proxy.page.site import PATHS, show
 from proxy.running import Running, stopped
 from proxy.telemetry import LOGGER, Notes, RequestReport, log_request
 from proxy.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     from fastapi import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from proxy.page.overview import Family
     from proxy.settings import Cors, Settings
 
 _HEALTH = frozenset({b"/healthz", b"/readyz"})
@@ -56,6 +60,8 @@ class App:
         self._running: set[Running] = set()
         self._draining = self._stopping = False
         self._notes = Notes()
+        self.collect: Callable[[], Iterable[Family]] = tuple
+        """Returns the metrics, for the page."""
         self._operational = FastAPI(openapi_url=None, lifespan=self._lifespan)
         self._operational.add_api_route("/healthz", self._alive, methods=["GET", "HEAD"])
         self._operational.add_api_route("/readyz", self._ready, methods=["GET", "HEAD"])
@@ -68,7 +74,11 @@ class App:
             return
         world = self.world
         serve: ASGIApp = partial(self._serve, world)
-        if world.settings.cors is not None:
+        if world.settings.page and scope.get("raw_path") in PATHS:
+            # Not for other origins, whatever `cors` says.
+            if scope["raw_path"] != bench.PATH:
+                serve = partial(show, world, self.collect, draining=self._draining)
+        elif world.settings.cors is not None:
             serve = _answer_browsers(serve, world.settings.cors)
         with world:
             await serve(scope, receive, send)
@@ -110,7 +120,8 @@ class App:
         began = time.perf_counter()
         sent_id = headers.find(scope["headers"], b"x-request-id")
         request_id = sent_id if sent_id and headers.is_request_id(sent_id) else uuid4().hex.encode()
-        client = Client(scope, receive, send, request_id)
+        is_bench = world.settings.page and scope.get("raw_path") == bench.PATH
+        client = (Bench if is_bench else Client)(scope, receive, send, request_id)
         running = Running(client)
         exchange = Exchange(client, world, self._notes, running)
         outcome, error = "answered", None

@@ -10,6 +10,7 @@ from uuid import uuid4
 from proxy import headers, models
 from proxy.errors import CredentialError, MethodError, PathError
 from proxy.gate import CHAT_PATH, TAGGED_PATHS
+from proxy.page.bench import Bench, read_trial
 from proxy.relay import Relay, until_gone
 from proxy.request import make_plan, peek_model, read_chat
 from proxy.rules import Start
@@ -40,6 +41,7 @@ class Exchange:
         self._world = world
         self._notes = notes
         self._running = running
+        self._bench = client if isinstance(client, Bench) else None
         self.path = "(refused)"
         """The path for the log, once it is known to be harmless."""
         self.entry: Entry | None = None
@@ -76,6 +78,9 @@ class Exchange:
         """
         client, world = self._client, self._world
         settings = world.settings
+        if self._bench is not None:
+            await self._run_bench(self._bench)
+            return
         path = world.gate.admit(client.path)
         if path is None:
             raise PathError(
@@ -95,10 +100,21 @@ class Exchange:
             self.upstream = world.routes.find(self._find_model(path))
             await until_gone(client, self._relay(None, self.upstream))
 
+    async def _run_bench(self, bench: Bench) -> None:
+        """Ask one chat as for any client, and show both sides of its answer."""
+        settings = self._world.settings
+        self.path = bench.path.decode()
+        bench.check(has_keys=bool(self._world.keys))
+        await bench.read_body(settings.max_body_bytes, settings.timeouts.request_s)
+        bench.become(read_trial(bench.body), CHAT_PATH)
+        await until_gone(bench, bench.answer(self._answer_chat(read_chat(bench.body))))
+
     async def _answer_chat(self, request: ChatRequest) -> None:
         upstream = self.upstream = self._world.routes.find(request.model)
-        self.entry = self._world.rules.find(request.model)
-        plan = make_plan(request, self.entry.rule, _make_call_ids()) if self.entry else None
+        entry = self.entry = self._world.rules.find(request.model)
+        if self._bench is not None:
+            entry = self._bench.choose(entry, self._world.settings, upstream.name)
+        plan = make_plan(request, entry.rule, _make_call_ids()) if entry else None
         if plan and plan.rule.start is Start.AUTO:
             settled = await self._world.probe.settle(
                 plan.rule,
@@ -122,7 +138,8 @@ class Exchange:
             settings=self._world.settings,
             notes=self._notes,
             running=self._running,
-            tally=self.tally,
+            tally=Tally() if self._bench and self._bench.deviates else self.tally,
+            watch=self._bench.watch if self._bench else None,
         )
         await relay.run()
 

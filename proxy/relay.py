@@ -20,7 +20,7 @@ from proxy.response import Rewriter
 from proxy.stream import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from proxy.client import Client
     from proxy.headers import Headers
@@ -48,6 +48,7 @@ class Relay:
         notes: Notes,
         running: Running,
         tally: Tally,
+        watch: Callable[[Source], Source] | None = None,
     ) -> None:
         """Begin with a request that was read.
 
@@ -59,6 +60,7 @@ class Relay:
             notes: where it is said that an answer could not be read.
             running: what can end it from outside.
             tally: where is counted what was seen of the answer.
+            watch: put around the body of an answer, before it is rewritten.
         """
         self._client = client
         self._plan = plan
@@ -67,6 +69,7 @@ class Relay:
         self._notes = notes
         self._running = running
         self._tally = tally
+        self._watch = watch
 
     async def run(self) -> None:
         """Serve the request; return when it is answered.
@@ -141,7 +144,9 @@ class Relay:
         )
         body = mask(opened or answer, secret)
         pulse: Pulse | None = None
-        if settings.keep_alive_s and stream and (opened or headers.is_open_ended(answer.headers)):
+        if self._watch is not None:
+            body = self._watch(body)
+        elif settings.keep_alive_s and stream and (opened or headers.is_open_ended(answer.headers)):
             head = answer.status, fields
             body = pulse = Pulse(body, client, head, settings.keep_alive_s, whole_events=opened is not None)
         try:

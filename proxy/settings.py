@@ -146,6 +146,8 @@ class Settings:
     """From the signal to stop until no new connections are accepted."""
     watch_config: bool = False
     """The configuration is read again when its file changes."""
+    page: bool = True
+    """The operator's page is served at `/_proxy/`."""
     log: Log = field(default_factory=Log)
 
     @property

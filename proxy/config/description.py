@@ -54,6 +54,7 @@ def describe(settings: Settings) -> dict[str, Any]:
         "drainSeconds": settings.drain_s,
         "drainDelaySeconds": settings.drain_delay_s,
         "watchConfig": settings.watch_config,
+        "page": settings.page,
         "log": {"level": str(settings.log.level), "format": str(settings.log.format)},
     }
 
@@ -103,13 +104,17 @@ def render(settings: Settings) -> list[str]:
     for key, value in describe(settings).items():
         if key == "inlineThinkTagModels" and value:
             lines.append(f"{key}:")
-            for entry, item in zip(settings.entries, value, strict=True):
-                lines.append(f"  # {entry.origin}")
-                rows = list(_render_mapping(item, "    ", entry.sources))
-                lines += [f"  - {rows[0].lstrip()}", *rows[1:]]
+            for entry in settings.entries:
+                first, *others = render_entry(entry)
+                lines += [f"  # {entry.origin}", f"  - {first}", *(f"    {row}" for row in others)]
         else:
             lines += _render_mapping({key: value}, "")
     return lines
+
+
+def render_entry(entry: Entry) -> list[str]:
+    """Return one entry as lines of YAML: its name, and its whole rule."""
+    return list(_render_mapping(_describe_entry(entry), "", entry.sources))
 
 
 def _render_mapping(data: dict[str, Any], indent: str, sources: Mapping[str, str] = {}) -> Iterator[str]:

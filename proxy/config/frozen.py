@@ -55,6 +55,7 @@ def freeze(
         drain_s=found.drain_seconds,
         drain_delay_s=found.drain_delay_seconds,
         watch_config=found.watch_config,
+        page=found.page,
         log=settings.Log(level=found.log.level, format=found.log.format),
     )
 

@@ -208,6 +208,9 @@ class Configuration(BaseSettings):
     watch_config: bool = Field(
         default=_SETTINGS.watch_config, description="Read the file again when its content changes."
     )
+    page: bool = Field(
+        default=_SETTINGS.page, description="Whether the operator's page is served at /_proxy/."
+    )
     log: LogSection = LogSection()
 
     @field_validator("upstreams")

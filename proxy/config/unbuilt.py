@@ -5,9 +5,7 @@ A key then needs its field in `model`, a value needs nothing more.
 
 from __future__ import annotations
 
-NOT_BUILT_KEYS: dict[tuple[str | int, ...], object] = {
-    ("page",): False,
-}
+NOT_BUILT_KEYS: dict[tuple[str | int, ...], object] = {}
 """Keys of the contract that this version refuses by name, with the value that asks for nothing."""
 
 NOT_BUILT_VALUES: dict[str, frozenset[str]] = {
