@@ -7,9 +7,8 @@ thousands.
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cached_property, partial
 from traceback import format_tb
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -20,24 +19,28 @@ from starlette.middleware.cors import CORSMiddleware
 
 from proxy import headers
 from proxy.client import Client, ClientGoneError
+from proxy.course import clock
 from proxy.errors import CapacityError, MethodError, ProxyError, StoppedError, UpstreamError
 from proxy.exchange import Exchange
 from proxy.page import bench
 from proxy.page.bench import Bench
 from proxy.page.site import PATHS, show
+from proxy.report import RequestReport, measure
 from proxy.running import Running, stopped
-from proxy.telemetry import LOGGER, Notes, RequestReport, log_request
+from proxy.telemetry import LOGGER, Notes, log_request
 from proxy.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
+    from collections.abc import AsyncIterator
 
     from fastapi import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from proxy.page.overview import Family
+    from proxy.metrics import Metrics
     from proxy.settings import Cors, Settings
+    from proxy.shares import Share
 
+_METRICS = b"/metrics"
 _HEALTH = frozenset({b"/healthz", b"/readyz"})
 """The paths that need no key, as they come: another spelling of them is not one of them."""
 
@@ -45,8 +48,12 @@ _HEALTH = frozenset({b"/healthz", b"/readyz"})
 class App:
     """The ASGI application of the proxy."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, share: Share | None = None) -> None:
         """Build everything from a configuration.
+
+        Args:
+            settings: the configuration.
+            share: where this process keeps its metrics, if it is one of several.
 
         Raises:
             ValueError: the configuration names no upstream.
@@ -60,28 +67,40 @@ class App:
         self._running: set[Running] = set()
         self._draining = self._stopping = False
         self._notes = Notes()
-        self.collect: Callable[[], Iterable[Family]] = tuple
-        """Returns the metrics, for the page."""
+        self._share = share
         self._operational = FastAPI(openapi_url=None, lifespan=self._lifespan)
         self._operational.add_api_route("/healthz", self._alive, methods=["GET", "HEAD"])
         self._operational.add_api_route("/readyz", self._ready, methods=["GET", "HEAD"])
+        self._operational.add_route("/metrics", self._tell_metrics, methods=["GET", "HEAD"])
         self._operational.add_exception_handler(MethodError.status, _refuse_method)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection scope."""
-        if scope["type"] != "http" or scope.get("raw_path") in _HEALTH:
+        world = self.world
+        if scope["type"] != "http" or _is_operational(scope, world):
             await self._operational(scope, receive, send)
             return
-        world = self.world
         serve: ASGIApp = partial(self._serve, world)
         if world.settings.page and scope.get("raw_path") in PATHS:
             # Not for other origins, whatever `cors` says.
             if scope["raw_path"] != bench.PATH:
-                serve = partial(show, world, self.collect, draining=self._draining)
+                serve = partial(show, world, self.metrics.collect, draining=self._draining)
         elif world.settings.cors is not None:
             serve = _answer_browsers(serve, world.settings.cors)
         with world:
             await serve(scope, receive, send)
+
+    @cached_property
+    def metrics(self) -> Metrics:
+        """What this process counts. Made when it is first needed: its library would delay the start."""
+        from proxy.metrics import Metrics  # noqa: PLC0415
+
+        return Metrics(self._share)
+
+    def report(self, report: RequestReport) -> None:
+        """Log and count a request that is over."""
+        log_request(report)
+        self.metrics.count(report)
 
     def begin_drain(self) -> None:
         """Say at `/readyz` that no more requests should come; those that do are served."""
@@ -117,7 +136,6 @@ class App:
         await asyncio.sleep(0)  # connections are told of their end in the next turn of the loop
 
     async def _serve(self, world: World, scope: Scope, receive: Receive, send: Send) -> None:
-        began = time.perf_counter()
         sent_id = headers.find(scope["headers"], b"x-request-id")
         request_id = sent_id if sent_id and headers.is_request_id(sent_id) else uuid4().hex.encode()
         is_bench = world.settings.page and scope.get("raw_path") == bench.PATH
@@ -125,6 +143,7 @@ class App:
         running = Running(client)
         exchange = Exchange(client, world, self._notes, running)
         outcome, error = "answered", None
+        self.metrics.begin()
         try:
             exchange.admit()
             self._make_room(world.settings.max_concurrent_requests)
@@ -156,17 +175,19 @@ class App:
                 await client.refuse(ProxyError("The proxy failed on this request; its log says where."))
         finally:
             self._running.discard(running)
-        log_request(
+            self.metrics.end()
+        self.report(
             RequestReport(
                 request_id=request_id.decode(),
                 method=client.method,
                 path=exchange.path,
                 entry=exchange.entry.name if exchange.entry else None,
-                upstream=exchange.upstream.name if exchange.upstream and world.settings.upstreams else None,
+                upstream=exchange.upstream.name if exchange.upstream else None,
                 status=client.status,
                 outcome=outcome,
-                duration_s=time.perf_counter() - began,
+                duration_s=clock() - exchange.course.began,
                 error=error,
+                **measure(exchange.course, exchange.tally),
             )
         )
 
@@ -202,6 +223,20 @@ class App:
             {"status": "ok" if ready else "unreachable", **told}, status_code=200 if ready else 503
         )
 
+    async def _tell_metrics(self, request: Request) -> Response:
+        """Answer with what all processes counted; in a thread, since there may be much to read and write."""
+        accept, is_up = request.headers.get("accept", ""), await self.world.health.ask()
+        body, content_type = await asyncio.to_thread(self.metrics.render, accept, is_up)
+        return Response(body, headers={"content-type": content_type})
+
+
+def _is_operational(scope: Scope, world: World) -> bool:
+    """Tell whether a request is for this module, and may come in; the path counts as it came."""
+    path = scope.get("raw_path")
+    if path == _METRICS:
+        return world.settings.public_metrics or world.keys.admit(scope["headers"])
+    return path in _HEALTH
+
 
 def _answer_browsers(app: ASGIApp, cors: Cors) -> ASGIApp:
     """Return the application with the answers to browsers' cross-origin requests."""
@@ -218,5 +253,5 @@ def _answer_browsers(app: ASGIApp, cors: Cors) -> ASGIApp:
 
 async def _refuse_method(_request: Request, _fault: Exception) -> Response:
     """Answer with the envelope where FastAPI has a form of its own."""
-    error = MethodError("The health paths take GET.")
+    error = MethodError("The paths of the proxy itself take GET.")
     return Response(error.body(), error.status, {"allow": "GET, HEAD"}, "application/json")

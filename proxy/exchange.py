@@ -8,6 +8,7 @@ from urllib.parse import unquote_to_bytes
 from uuid import uuid4
 
 from proxy import headers, models
+from proxy.course import Course, clock
 from proxy.errors import CredentialError, MethodError, PathError
 from proxy.gate import CHAT_PATH, TAGGED_PATHS
 from proxy.page.bench import Bench, read_trial
@@ -48,6 +49,8 @@ class Exchange:
         """The entry in force."""
         self.tally = Tally()
         """What was seen of the answer."""
+        self.course = Course()
+        """When it came."""
         self.upstream: Upstream | None = None
         """Where the request went."""
 
@@ -91,6 +94,7 @@ class Exchange:
         if path == CHAT_PATH and client.method not in _CHAT_METHODS:
             raise MethodError("Chat completions are asked for with POST.")
         await client.read_body(settings.max_body_bytes, settings.timeouts.request_s)
+        self.course.read = clock()
         if path == models.PATH and client.method in _READS and len(world.routes.upstreams) > 1:
             await until_gone(client, models.list_models(client, world.routes))
             return
@@ -106,6 +110,7 @@ class Exchange:
         self.path = bench.path.decode()
         bench.check(has_keys=bool(self._world.keys))
         await bench.read_body(settings.max_body_bytes, settings.timeouts.request_s)
+        self.course.read = clock()
         bench.become(read_trial(bench.body), CHAT_PATH)
         await until_gone(bench, bench.answer(self._answer_chat(read_chat(bench.body))))
 
@@ -116,6 +121,7 @@ class Exchange:
             entry = self._bench.choose(entry, self._world.settings, upstream.name)
         plan = make_plan(request, entry.rule, _make_call_ids()) if entry else None
         if plan and plan.rule.start is Start.AUTO:
+            asked = clock()
             settled = await self._world.probe.settle(
                 plan.rule,
                 request.document,
@@ -124,6 +130,7 @@ class Exchange:
                 request_id=self._client.request_id,
                 notes=self._notes,
             )
+            self.course.elsewhere_s = clock() - asked
             plan = replace(plan, rule=settled)
         del request  # parsed, it takes several times its bytes, and a stream may run for long
         if plan:
@@ -131,6 +138,8 @@ class Exchange:
         await self._relay(plan, upstream)
 
     async def _relay(self, plan: Plan | None, upstream: Upstream) -> None:
+        # What another rule finds is no news about the entry in force.
+        in_force = self._bench is None or not self._bench.deviates
         relay = Relay(
             self._client,
             plan,
@@ -138,7 +147,8 @@ class Exchange:
             settings=self._world.settings,
             notes=self._notes,
             running=self._running,
-            tally=Tally() if self._bench and self._bench.deviates else self.tally,
+            tally=self.tally if in_force else Tally(),
+            course=self.course if in_force else Course(),
             watch=self._bench.watch if self._bench else None,
         )
         await relay.run()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from proxy import chat, headers
 from proxy.client import ClientGoneError
 from proxy.coding import CODINGS, Inflated
+from proxy.course import clock
 from proxy.errors import BrokenError, SilentError, StoppedError, UpstreamError
 from proxy.mask import mask
 from proxy.pulse import Pulse
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from proxy.client import Client
+    from proxy.course import Course
     from proxy.headers import Headers
     from proxy.mask import Source
     from proxy.request import Plan
@@ -48,6 +50,7 @@ class Relay:
         notes: Notes,
         running: Running,
         tally: Tally,
+        course: Course,
         watch: Callable[[Source], Source] | None = None,
     ) -> None:
         """Begin with a request that was read.
@@ -61,6 +64,7 @@ class Relay:
             running: what can end it from outside.
             tally: where is counted what was seen of the answer.
             watch: put around the body of an answer, before it is rewritten.
+            course: where is noted when it came.
         """
         self._client = client
         self._plan = plan
@@ -70,6 +74,7 @@ class Relay:
         self._running = running
         self._tally = tally
         self._watch = watch
+        self._course = course
 
     async def run(self) -> None:
         """Serve the request; return when it is answered.
@@ -82,15 +87,17 @@ class Relay:
         client, upstream = self._client, self._upstream
         answer_s = upstream.timeouts.answer_s
         target = client.path + (b"?" + client.query if client.query else b"")
+        fields = self._make_fields()
+        self._course.sent = clock()
         try:
             async with (
                 asyncio.timeout(answer_s or None) as limit,
-                await upstream.send(client.method, target, self._make_fields(), client.body) as answer,
+                await upstream.send(client.method, target, fields, client.body) as answer,
             ):
                 self._running.answer = answer
                 client.body = b""  # a stream may run for long, and a request may be large
                 content_type = (headers.find(answer.headers, b"content-type") or b"").lower()
-                stream = content_type.startswith(b"text/event-stream")
+                stream = self._course.stream = content_type.startswith(b"text/event-stream")
                 if stream:
                     limit.reschedule(None)
                 readable = stream or content_type.startswith(b"application/json")
@@ -162,39 +169,55 @@ class Relay:
 
     async def _pass(self, answer: Answer, body: Source, fields: Headers) -> None:
         """Relay an answer untouched. One that breaks off is left without an end, as it came."""
-        client = self._client
+        client, course = self._client, self._course
+        reads = 0
         data = await body.read()
+        course.arrived = clock()
         answer.watch_idle()
         if not client.status:
             await client.start(answer.status, fields)
         while data:
             await client.write(data)
+            if not reads:
+                course.handled = clock()
+            reads += 1
             data = await body.read()
+        course.reads, course.ended = reads, clock()
         await client.finish()
 
     async def _rewrite_stream(self, answer: Answer, body: Source, fields: Headers, plan: Plan) -> None:
         client, max_event_bytes = self._client, self._settings.max_event_bytes
+        course, tally = self._course, self._tally
+        course.rewritten = True
+        reads, seeks_content = 0, True
         stream = Stream(
             plan.rule,
             hides_prompt=plan.hides_prompt,
             toolbox=plan.toolbox,
-            tally=self._tally,
+            tally=tally,
             max_event_bytes=max_event_bytes,
         )
         try:
             data = await body.read()
+            course.arrived = clock()
             answer.watch_idle()
             if not client.status:
                 await client.start(answer.status, fields)
             while data:
                 if out := stream.feed(data):
                     await client.write(out)
+                if not reads:
+                    course.handled = clock()
+                reads += 1
+                if seeks_content and tally.content_chars:
+                    course.content, seeks_content = clock(), False
                 if stream.overflow:
                     raise BrokenError(
                         f"The model server sent an event larger than {max_event_bytes} bytes "
                         "(maxEventBytes in the proxy's configuration)."
                     )
                 data = await body.read()
+            course.reads, course.ended = reads, clock()
             if not stream.done and not headers.is_delimited(answer.headers):
                 # The end of the connection is all that ended it: only [DONE] could tell it from a cut.
                 raise BrokenError("The model server closed the connection before its stream said [DONE].")
@@ -222,6 +245,8 @@ class Relay:
                     "(maxBodyBytes in the proxy's configuration)."
                 )
             pieces.append(data)
+        self._course.arrived = clock()
+        self._course.rewritten = True
         whole = b"".join(pieces)
         document = chat.read_object(whole)
         rewriter = Rewriter(
@@ -232,6 +257,7 @@ class Relay:
         self._note_auto(rewriter.prompt_seen)
         await client.start(answer.status, [*fields, (b"content-length", b"%d" % len(whole))])
         await client.finish(whole)
+        self._course.handled = clock()
 
     def _note_auto(self, prompt_seen: bool | None) -> None:
         if prompt_seen is False:

@@ -148,7 +148,7 @@ async def describe_overview(world: World, families: Iterable[Family], *, drainin
                 "url": server.url,
                 "models": server.models,
                 "reachable": reachable.get(server.name, False),
-                "errors": errors[_label(world, server.name)],
+                "errors": errors[server.name],
             }
             for server in settings.servers
         ],
@@ -164,8 +164,3 @@ async def describe_overview(world: World, families: Iterable[Family], *, drainin
         ],
         "unlisted": rows[UNLISTED].describe(),
     }
-
-
-def _label(world: World, name: str) -> str:
-    """Return what the metrics call a model server; the only one has no name in the configuration."""
-    return name if world.settings.upstreams else "default"

@@ -5,6 +5,7 @@ The bench is a request like those of clients, and is served as one.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from proxy import chat
@@ -86,5 +87,8 @@ async def _answer(
     if not world.keys.admit(client.headers):
         raise CredentialError("The numbers take one of the proxy's keys: `Authorization: Bearer KEY`.")
     check_site(client.headers, has_keys=bool(world.keys))
-    body = chat.write_json(await describe_overview(world, collect(), draining=draining))
+    families = await asyncio.to_thread(
+        lambda: list(collect())
+    )  # with several workers there are files to read
+    body = chat.write_json(await describe_overview(world, families, draining=draining))
     return 200, [*_JSON, (b"content-length", b"%d" % len(body))], body

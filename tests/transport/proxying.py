@@ -116,6 +116,7 @@ async def proxying(upstream: str | tuple[Server, ...], **settings: Any) -> Async
     lifespan = LifespanOn(config)
     await lifespan.startup()
     state = Traffic(made)
+    state.report = inner.report
     listener = await asyncio.get_running_loop().create_server(
         lambda: OPTIONS["http"](config, state, {}), HOST, 0
     )

@@ -114,7 +114,7 @@ async def test_a_line_per_request_says_what_became_of_it(capfd: pytest.CaptureFi
         requests = [
             wire.chat(LISTED, "x-request-id: r1"),
             wire.request("/v1/models/a%20b?x=1"),
-            wire.request("/metrics"),
+            wire.request("/nothing"),
             wire.chat(PLAIN, user="garbage"),
             wire.chat(LISTED, user="break"),
         ]
