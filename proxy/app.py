@@ -139,9 +139,10 @@ class App:
         sent_id = headers.find(scope["headers"], b"x-request-id")
         request_id = sent_id if sent_id and headers.is_request_id(sent_id) else uuid4().hex.encode()
         is_bench = world.settings.page and scope.get("raw_path") == bench.PATH
-        client = (Bench if is_bench else Client)(scope, receive, send, request_id)
+        tried = Bench(scope, receive, send, request_id) if is_bench else None
+        client = tried or Client(scope, receive, send, request_id)
         running = Running(client)
-        exchange = Exchange(client, world, self._notes, running)
+        exchange = Exchange(client, world, self._notes, running, tried)
         outcome, error = "answered", None
         self.metrics.begin()
         try:

@@ -11,7 +11,6 @@ from proxy import headers, models
 from proxy.course import Course, clock
 from proxy.errors import CredentialError, MethodError, PathError
 from proxy.gate import CHAT_PATH, TAGGED_PATHS
-from proxy.page.bench import Bench, read_trial
 from proxy.relay import Relay, until_gone
 from proxy.request import make_plan, peek_model, read_chat
 from proxy.rules import Start
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from proxy.client import Client
+    from proxy.page.bench import Bench
     from proxy.request import ChatRequest, Plan
     from proxy.running import Running
     from proxy.settings import Entry
@@ -36,13 +36,15 @@ _ONE_MODEL = models.PATH + b"/"
 class Exchange:
     """One request on its way through one world."""
 
-    def __init__(self, client: Client, world: World, notes: Notes, running: Running) -> None:
-        """Begin with a request of which only the head is known."""
+    def __init__(
+        self, client: Client, world: World, notes: Notes, running: Running, bench: Bench | None = None
+    ) -> None:
+        """Begin with a request of which only the head is known; `bench` is its client if that is the page."""
         self._client = client
         self._world = world
         self._notes = notes
         self._running = running
-        self._bench = client if isinstance(client, Bench) else None
+        self._bench = bench
         self.path = "(refused)"
         """The path for the log, once it is known to be harmless."""
         self.entry: Entry | None = None
@@ -111,7 +113,7 @@ class Exchange:
         bench.check(has_keys=bool(self._world.keys))
         await bench.read_body(settings.max_body_bytes, settings.timeouts.request_s)
         self.course.read = clock()
-        bench.become(read_trial(bench.body), CHAT_PATH)
+        bench.become(CHAT_PATH)
         await until_gone(bench, bench.answer(self._answer_chat(read_chat(bench.body))))
 
     async def _answer_chat(self, request: ChatRequest) -> None:

@@ -139,9 +139,13 @@ class Bench(Client):
         if content_type.partition(b";")[0].strip().lower() != b"application/json":
             raise RequestError("The bench takes application/json.")
 
-    def become(self, trial: Trial, path: bytes) -> None:
-        """Turn into a chat completion request: of the browser's fields only the key goes along."""
-        self._trial = trial
+    def become(self, path: bytes) -> None:
+        """Turn into a chat completion request: of the browser's fields only the key goes along.
+
+        Raises:
+            RequestError: what the page sent is not as it should be.
+        """
+        trial = self._trial = read_trial(self.body)
         credentials = [field for field in self.headers if field[0] in headers.CREDENTIALS]
         self.headers = [*credentials, (b"content-type", b"application/json")]
         self.path, self.query, self.body = path, b"", trial.body

@@ -75,6 +75,7 @@ keepAliveSeconds: 0
 drainSeconds: 30
 drainDelaySeconds: 0
 watchConfig: false
+page: true
 log:
   level: "info"
   format: "text"\
@@ -167,6 +168,7 @@ everything = st.builds(
     drain_delay_s=seconds,
     watch_config=st.booleans(),
     public_metrics=st.booleans(),
+    page=st.booleans(),
     passthrough_paths=st.lists(st.from_regex(r"/[a-z*/?]{0,9}", fullmatch=True), max_size=2).map(tuple),
     cors=st.sampled_from([None, Cors(("*",)), Cors(("https://a",), ("X-A",), allow_credentials=True)]),
     log=st.builds(Log, st.sampled_from(LogLevel), st.sampled_from(LogFormat)),

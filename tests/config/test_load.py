@@ -67,6 +67,7 @@ def test_the_shipped_file_loads_with_every_example_switched_on(tmp_path: Path) -
     assert settings.max_concurrent_requests == defaults.max_concurrent_requests
     assert settings.api_keys == ("sk-1",)
     assert settings.public_metrics is defaults.public_metrics
+    assert settings.page is defaults.page is True
     assert settings.keep_alive_s == defaults.keep_alive_s
     assert settings.drain_s == defaults.drain_s
     assert settings.drain_delay_s == defaults.drain_delay_s
@@ -99,6 +100,7 @@ maxEventBytes: 11
 maxConcurrentRequests: 13
 apiKeys: [sk-1, sk-2]
 publicMetrics: true
+page: false
 keepAliveSeconds: 14
 drainSeconds: 15
 drainDelaySeconds: 16
@@ -135,6 +137,7 @@ log: {level: debug, format: json}
         max_concurrent_requests=13,
         api_keys=("sk-1", "sk-2"),
         public_metrics=True,
+        page=False,
         keep_alive_s=14,
         drain_s=15,
         drain_delay_s=16,
@@ -438,7 +441,7 @@ def test_empty_variables_count_as_not_set(tmp_path: Path) -> None:
         ("LISTEN", "8080", "listen: must be a mapping of keys to values"),
         ("LISTEN__PORT", "tcp://10.0.0.1:80", "listen.port: must be a whole number"),
         ("UPSTREAM", "http://${NOT_SET}", "upstream: the environment variable NOT_SET is not set"),
-        ("PAGE", "true", "page: is not built yet in this version"),
+        ("PAGE", "perhaps", "page: must be true or false"),
         ("API_KEYS", "sk-1", "apiKeys: must be JSON"),
         ("UPSTREAMS", '{"a": {"urls": "http://h"}}', "upstreams.a.urls: unknown key; did you mean url?"),
         ("WATCH_CONFIG", "perhaps", "watchConfig: must be true or false"),

@@ -254,7 +254,7 @@ REFUSED = [
         "inlineThinkTagModels: [{model: a, maxRetries: true}]\n",
         ["1: inlineThinkTagModels[0].maxRetries: must be a number"],
     ),
-    ("not built key", "page: true\n", ["1: page: is not built yet in this version"]),
+    ("a page that is no truth value", "page: {}\n", ["1: page: must be true or false"]),
     (
         "upstream and upstreams",
         "upstream: http://h\nupstreams: {a: http://h}\n",
@@ -546,7 +546,7 @@ def refuse_without_file(tmp_path: Path, overrides: dict[str, object]) -> list[st
 
 
 @pytest.mark.parametrize(
-    "text", ["watchConfig: false", "page: false", "apiKeys: []", "upstreams: {}", "keepAliveSeconds: 0"]
+    "text", ["watchConfig: false", "page: true", "apiKeys: []", "upstreams: {}", "keepAliveSeconds: 0"]
 )
 def test_a_key_may_say_that_nothing_is_wanted(tmp_path: Path, text: str) -> None:
     file = tmp_path / "proxy.yaml"

@@ -93,7 +93,17 @@ async def test_a_key_from_the_file_opens_it_too() -> None:
 async def test_without_a_key_nobody_learns_which_paths_there_are() -> None:
     async with raw_server(server("a")) as upstream:
         async with proxying(upstream.url, api_keys=OURS) as proxy, proxy.connect() as client:
-            for path in ("/", "/metrics", "/_proxy/", "/v1/models", "/nothing", "/docs", "/openapi.json"):
+            for path in (
+                "/",
+                "/metrics",
+                "/_proxy/state",
+                "/_proxy/bench",
+                "/_proxy/x",
+                "/v1/models",
+                "/nothing",
+                "/docs",
+                "/openapi.json",
+            ):
                 assert refused(await client.ask(wire.request(path)))
             assert refused(await client.ask(wire.request("/v1/chat/completions", b"no JSON")))
             assert refused(await client.ask(wire.request("/v1/chat/completions", method="GET")))
