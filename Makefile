@@ -12,7 +12,7 @@ LOCKS := requirements/runtime.txt requirements/build.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast test-slow test-clients test-upstream lint format types check lock image image-check bench clean
+.PHONY: help run test test-fast test-slow test-clients test-page test-upstream lint format types check lock image image-check bench clean
 
 help: ## List the targets
 	@echo 'make TARGET [ARGS="…"] [PYTHON=python3.13] [VENV=.venv]'
@@ -22,17 +22,22 @@ run: $(VENV)/.stamp-runtime ## Start the proxy, or the demo as long as no upstre
 	@$(PY) -m proxy $(ARGS)
 
 test: $(VENV)/.stamp-dev ## Run the tests, with branch coverage
-	$(PY) -m pytest -n auto -m 'not slow and not clients and not live' --cov --cov-report=term-missing:skip-covered $(ARGS)
+	$(PY) -m pytest -n auto -m 'not slow and not clients and not live and not browser' --cov --cov-report=term-missing:skip-covered $(ARGS)
 
 test-fast: $(VENV)/.stamp-dev ## The same without coverage
-	$(PY) -m pytest -n auto -m 'not slow and not clients and not live' $(ARGS)
+	$(PY) -m pytest -n auto -m 'not slow and not clients and not live and not browser' $(ARGS)
 
 test-slow: $(VENV)/.stamp-dev ## Run the tests that take long: hostile sizes, archives, processes
-	$(PY) -m pytest -n auto -m 'slow and not clients and not live' $(ARGS)
+	$(PY) -m pytest -n auto -m 'slow and not clients and not live and not browser' $(ARGS)
 
 # Clients in Python and Node, each from its lock; the Node that runs them comes with them, npm has to be there.
 test-clients: $(VENV)/.stamp-dev $(CLIENTS_VENV)/.stamp $(NODE_MODULES) ## Run real clients against the proxy (needs npm)
 	CLIENTS_VENV=$(CLIENTS_VENV) $(PY) -m pytest -m clients tests/clients $(ARGS)
+
+# The browser is the system's. axe, which looks for barriers, comes by npm; without it its tests are skipped.
+test-page: $(VENV)/.stamp-page ## Look at the page in a real Chromium (needs chromium)
+	@! command -v npm >/dev/null || (cd tests/page && npm ci)
+	$(PY) -m pytest -m browser tests/page $(ARGS)
 
 test-upstream: $(VENV)/.stamp-dev ## Run the live tests against a model server (UPSTREAM=http://host:port MODEL=name)
 	@test -n '$(UPSTREAM)' -a -n '$(MODEL)' || { \
@@ -65,7 +70,7 @@ bench: $(VENV)/.stamp-dev ## Run the benchmarks
 	$(PY) benchmarks/run.py $(ARGS)
 
 clean: ## Remove what the other targets made
-	rm -rf $(VENV) .venv-clients tests/clients/node_modules build dist htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-clients tests/clients/node_modules tests/page/node_modules build dist htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find proxy tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.stamp-venv:
@@ -87,6 +92,11 @@ $(VENV)/.stamp-runtime: $(VENV)/.stamp-venv $(LOCKS) pyproject.toml
 $(VENV)/.stamp-dev: $(VENV)/.stamp-runtime requirements/dev.txt
 	@echo 'Installing the locked development requirements into $(VENV)'
 	@$(PIP_INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(VENV)/.stamp-page: $(VENV)/.stamp-dev requirements/page.txt
+	@echo 'Installing what drives the browser into $(VENV)'
+	@$(PIP_INSTALL) --require-hashes -r requirements/page.txt
 	@touch $@
 
 build/lock/bin/uv:
