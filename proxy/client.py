@@ -1,15 +1,18 @@
 """The client's side of one exchange: its request comes in whole, its answer goes out piece by piece.
 
-A plain ASGI 3.0 conversation. Starlette's streaming response watches for a client that left only once
-the answer has begun, and pays a task group for it; here one watcher (`gone`) serves every phase.
+An ASGI 3.0 conversation, with an extension of our listener (`cycle`) for the pieces of a stream: a
+message each would cost more than all else that is done to most of them. Starlette's streaming response
+watches for a client that left only once the answer has begun, and pays a task group for it; here one
+watcher (`gone`) serves every phase.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from proxy import headers
+from proxy.cycle import OUTLET
 from proxy.errors import BodySizeError, RequestTimeoutError
 
 if TYPE_CHECKING:
@@ -31,6 +34,16 @@ class ClientGoneError(Exception):
     """The client went away: there is nobody to answer."""
 
 
+class Outlet(Protocol):
+    """What sends pieces of a body: `cycle.Cycle`."""
+
+    def put(self, data: bytes) -> bool:
+        """Send a piece; tell whether more may follow at once."""
+
+    async def drained(self) -> None:
+        """Return when more may follow."""
+
+
 class Client:
     """One request of a client, and the answer to it."""
 
@@ -38,6 +51,11 @@ class Client:
         """Begin with the head of the request."""
         self._receive = receive
         self._send = send
+        outlet: Outlet = scope["extensions"][OUTLET]
+        self.put = outlet.put
+        """Send a piece of the body at once; tells whether the client takes more, see `drained`."""
+        self.drained = outlet.drained
+        """Return when the client takes more."""
         self.method: str = scope["method"]
         self.path: bytes = scope.get("raw_path") or scope["path"].encode()
         """The path as it came, percent-encoded."""

@@ -14,23 +14,24 @@ from proxy import chat, headers
 from proxy.client import ClientGoneError
 from proxy.coding import CODINGS, Inflated
 from proxy.errors import BrokenError, SilentError, StoppedError, UpstreamError
-from proxy.mask import mask
+from proxy.mask import Mask, cover
 from proxy.pulse import Pulse
 from proxy.response import Rewriter
 from proxy.stream import Stream
+from proxy.upstream import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from proxy.client import Client
+    from proxy.connection import Sink
     from proxy.headers import Headers
-    from proxy.mask import Source
     from proxy.request import Plan
     from proxy.running import Running
     from proxy.settings import Settings
     from proxy.tally import Tally
     from proxy.telemetry import Notes
-    from proxy.upstream import Answer, Upstream
+    from proxy.upstream import Source, Upstream
 
 _OK = 200
 
@@ -130,7 +131,8 @@ class Relay:
 
     async def _give(self, answer: Answer, opened: Source | None, *, stream: bool) -> None:
         """Give the client the answer: rewritten where its body could be `opened`, else untouched."""
-        client, settings, secret = self._client, self._settings, self._upstream.api_key
+        client, settings = self._client, self._settings
+        secret = self._upstream.api_key
         fields = headers.for_client(
             answer.headers,
             request_id=client.request_id,
@@ -139,7 +141,7 @@ class Relay:
             own_cors=settings.cors is not None,
             secret=secret.encode() if secret else None,
         )
-        body = mask(opened or answer, secret)
+        body: Source = opened or answer
         pulse: Pulse | None = None
         if settings.keep_alive_s and stream and (opened or headers.is_open_ended(answer.headers)):
             head = answer.status, fields
@@ -157,18 +159,12 @@ class Relay:
 
     async def _pass(self, answer: Answer, body: Source, fields: Headers) -> None:
         """Relay an answer untouched. One that breaks off is left without an end, as it came."""
-        client = self._client
-        data = await body.read()
-        answer.watch_idle()
-        if not client.status:
-            await client.start(answer.status, fields)
-        while data:
-            await client.write(data)
-            data = await body.read()
-        await client.finish()
+        put, mask = self._client.put, self._mask()
+        await self._pour(answer, body, fields, (lambda data: put(mask.feed(data))) if mask else put)
+        await self._client.finish(mask.finish() if mask else b"")
 
     async def _rewrite_stream(self, answer: Answer, body: Source, fields: Headers, plan: Plan) -> None:
-        client, max_event_bytes = self._client, self._settings.max_event_bytes
+        client, mask, max_event_bytes = self._client, self._mask(), self._settings.max_event_bytes
         stream = Stream(
             plan.rule,
             hides_prompt=plan.hides_prompt,
@@ -176,20 +172,20 @@ class Relay:
             tally=self._tally,
             max_event_bytes=max_event_bytes,
         )
+
+        def take(data: bytes) -> bool:
+            takes_more = client.put(stream.feed(mask.feed(data) if mask else data))
+            if stream.overflow:
+                raise BrokenError(
+                    f"The model server sent an event larger than {max_event_bytes} bytes "
+                    "(maxEventBytes in the proxy's configuration)."
+                )
+            return takes_more
+
         try:
-            data = await body.read()
-            answer.watch_idle()
-            if not client.status:
-                await client.start(answer.status, fields)
-            while data:
-                if out := stream.feed(data):
-                    await client.write(out)
-                if stream.overflow:
-                    raise BrokenError(
-                        f"The model server sent an event larger than {max_event_bytes} bytes "
-                        "(maxEventBytes in the proxy's configuration)."
-                    )
-                data = await body.read()
+            await self._pour(answer, body, fields, take)
+            if mask:
+                client.put(stream.feed(mask.finish()))
             if not stream.done and not headers.is_delimited(answer.headers):
                 # The end of the connection is all that ended it: only [DONE] could tell it from a cut.
                 raise BrokenError("The model server closed the connection before its stream said [DONE].")
@@ -202,6 +198,24 @@ class Relay:
             raise
         self._note_auto(stream.prompt_seen)
         await client.finish(stream.finish())
+
+    async def _pour(self, answer: Answer, body: Source, fields: Headers, sink: Sink) -> None:
+        """Begin the client's answer with the first byte of the body, and bring the body to a sink."""
+        client = self._client
+        data = await body.read()
+        answer.watch_idle()
+        if not client.status:
+            await client.start(answer.status, fields)
+        while data:
+            if not sink(data):
+                await client.drained()
+            if isinstance(body, Answer):
+                # It comes straight from the connection, which can go on by itself.
+                await body.pour(sink, client.drained)
+            data = await body.read()
+
+    def _mask(self) -> Mask | None:
+        return Mask(self._upstream.api_key) if self._upstream.api_key else None
 
     async def _rewrite_whole(self, answer: Answer, body: Source, fields: Headers, plan: Plan) -> None:
         client, max_bytes = self._client, self._settings.max_body_bytes
@@ -217,7 +231,7 @@ class Relay:
                     "(maxBodyBytes in the proxy's configuration)."
                 )
             pieces.append(data)
-        whole = b"".join(pieces)
+        whole = cover(b"".join(pieces), self._upstream.api_key)
         document = chat.read_object(whole)
         rewriter = Rewriter(
             plan.rule, hides_prompt=plan.hides_prompt, toolbox=plan.toolbox, tally=self._tally

@@ -31,10 +31,10 @@ from typing import TYPE_CHECKING
 
 from proxy.block import Block
 from proxy.content import Content
-from proxy.lines import VISIBLE
+from proxy.lines import STOPS, VISIBLE
 from proxy.markers import Kind, compile_markers
 from proxy.rules import Rule, Start, Unterminated, Whitespace
-from proxy.spans import Channel, Span, Spans
+from proxy.spans import Channel, Lane, Span, Spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,6 +104,27 @@ class Splitter:
         self._read(final=False)
         self._put(self._content.expire(self._base + len(self._text) + 1))
         return self._spans.take()
+
+    def lane(self) -> Lane | None:
+        """Return how text passes from here on; None as long as every text has to be looked at.
+
+        What passed in the lane has to be told to `pass_by` before anything else is called.
+        """
+        content = self._content
+        if self._text or self._state is _State.HEAD:
+            return None
+        if self._state is _State.BLOCK:
+            waits = self._block.at_head or self._block.keeps
+            return None if waits else Lane(Channel.REASONING, self._markers.firsts(_IN_BLOCK))
+        if self._state is _State.PASS:
+            return None if content.indent.open else Lane(Channel.CONTENT, "")
+        if self._skip or self._after_closer or not (content.is_plain and content.lines.settled):
+            return None
+        return Lane(Channel.CONTENT, STOPS + self._markers.firsts(self._counting()))
+
+    def pass_by(self, chars: int) -> None:
+        """Text of so many code points went past, as `lane` allows."""
+        self._base += chars
 
     def skim(self, text: str) -> Channel | None:
         """Read text that goes out at once, unchanged and on one channel; return that channel.

@@ -10,7 +10,7 @@ Between the splitter and the wire stands a `Recovery`, which holds what may be t
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proxy import chat, reasoning
 from proxy.calls.recovery import Recovery
@@ -19,6 +19,9 @@ from proxy.promotion import EMPTY, Toolbox, recover, write_deltas
 from proxy.rules import ReasoningField, Rule
 from proxy.splitter import Channel, Span, Splitter
 from proxy.tally import Tally
+
+if TYPE_CHECKING:
+    from proxy.spans import Lane
 
 NAMES = {
     ReasoningField.REASONING_CONTENT: ("reasoning_content",),
@@ -66,7 +69,7 @@ def read_native(message: dict[str, Any], end: int) -> list[Span] | None:
 class Turn:
     """One choice of a streamed answer."""
 
-    __slots__ = ("_consumed", "_last", "_recovery", "_splitter", "_tally", "_toolbox", "names")
+    __slots__ = ("_consumed", "_recovery", "_splitter", "_tally", "_toolbox", "lane", "last", "names")
 
     def __init__(self, rule: Rule, toolbox: Toolbox = EMPTY, tally: Tally | None = None) -> None:
         """Begin a choice under a rule; calls left in its thinking are made with the toolbox."""
@@ -77,7 +80,10 @@ class Turn:
         """The names under which reasoning goes out."""
         self._splitter = Splitter(rule)
         self._consumed = 0  # code points brought to the splitter
-        self._last: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+        self.lane: Lane | None = None
+        """Where text passes without being brought here; `enter_lane` looks for it anew."""
+        self.last: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+        """The chunk in which the choice was seen last, and the choice in it."""
 
     def feed(self, chunk: dict[str, Any], choice: dict[str, Any]) -> list[dict[str, Any]]:
         """Read this choice in the next chunk; return the choices that take its place, in order.
@@ -85,7 +91,8 @@ class Turn:
         The last one carries what the choice carried beside its text. It is the same object when
         nothing about it changes.
         """
-        self._last = chunk, choice
+        self._leave_lane()
+        self.last = chunk, choice
         delta = choice.get("delta")
         if not isinstance(delta, dict):
             delta = {}
@@ -115,6 +122,7 @@ class Turn:
         Returns None, and reads nothing, when that is not sure at a glance. `chunk` and `choice` are one
         of the same answer and choice, with any text.
         """
+        self._leave_lane()
         if not self._recovery.passes(text):
             return None
         channel = self._splitter.skim(text)
@@ -122,15 +130,28 @@ class Turn:
             self._consumed += len(text)
             if self._toolbox.tools:
                 self._recovery.feed([Span(channel, text, self._consumed)])
-            self._last = chunk, choice
+            self.last = chunk, choice
         return channel
+
+    def enter_lane(self) -> Lane | None:
+        """Return the lane in which text passes now, if there is one. Whoever lets some pass sets `last`."""
+        if self._recovery.settled:
+            self.lane = self._splitter.lane()
+        return self.lane
+
+    def _leave_lane(self) -> None:
+        lane, self.lane = self.lane, None
+        if lane is not None:
+            self._splitter.pass_by(lane.chars)
+            self._consumed += lane.chars
 
     def finish(self, *, cut: bool) -> list[dict[str, Any]]:
         """End the choice, cut off or by itself; return chunks with what was held.
 
         They are made from the chunk in which the choice was seen last.
         """
-        chunk, choice = self._last
+        self._leave_lane()
+        chunk, choice = self.last
         spans = self._recovery.feed(self._splitter.finish(cut=cut))
         spans = self._merge(spans + self._recovery.finish(stopped=False))
         return [chat.excerpt(chunk, chat.piece(choice, self._write(span))) for span in spans]

@@ -70,6 +70,11 @@ class Recovery:
         self.blocks: list[Block] = []
         """With the same conditions, every block that could be called, drafts too."""
 
+    @property
+    def settled(self) -> bool:
+        """Whether all text passes from here on: no call can be recovered any more."""
+        return self._settled
+
     def passes(self, text: str) -> bool:
         """Tell at a glance that text would come out as it is, whatever its channel."""
         return self._settled or (not self._held and self._finder.passes(text))
