@@ -18,6 +18,7 @@ from proxy.errors import BodySizeError, RequestTimeoutError
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
+    from proxy.connection import Sink
     from proxy.errors import ProxyError
     from proxy.headers import Headers
 
@@ -37,11 +38,13 @@ class ClientGoneError(Exception):
 class Outlet(Protocol):
     """What sends pieces of a body: `cycle.Cycle`."""
 
+    disconnected: bool
+
     def put(self, data: bytes) -> bool:
         """Send a piece; tell whether more may follow at once."""
 
     async def drained(self) -> None:
-        """Return when more may follow."""
+        """Return when more may follow, or the client is gone."""
 
 
 class Client:
@@ -51,11 +54,9 @@ class Client:
         """Begin with the head of the request."""
         self._receive = receive
         self._send = send
-        outlet: Outlet = scope["extensions"][OUTLET]
-        self.put = outlet.put
+        self._outlet: Outlet = scope["extensions"][OUTLET]
+        self.put: Sink = self._outlet.put
         """Send a piece of the body at once; tells whether the client takes more, see `drained`."""
-        self.drained = outlet.drained
-        """Return when the client takes more."""
         self.method: str = scope["method"]
         self.path: bytes = scope.get("raw_path") or scope["path"].encode()
         """The path as it came, percent-encoded."""
@@ -126,6 +127,16 @@ class Client:
     async def write(self, data: bytes) -> None:
         """Send a piece of the body; returns when the client is ready for more."""
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def drained(self) -> None:
+        """Return when the client is ready for more.
+
+        Raises:
+            ClientGoneError: it left.
+        """
+        await self._outlet.drained()
+        if self._outlet.disconnected:
+            raise ClientGoneError
 
     async def finish(self, data: bytes = b"") -> None:
         """Send the last piece of the body, and its end."""

@@ -40,8 +40,10 @@ class Cycle(RequestResponseCycle):
 
         The head was sent with `send`, and `send` ends the body.
         """
-        if self.disconnected or not data:
-            return True
+        if self.disconnected:
+            return False
+        if not data:
+            return True  # an empty chunk would end the body
         if self.chunked_encoding:
             data = b"%x\r\n%b\r\n" % (len(data), data)
         elif not self._ends_by_close:
@@ -50,7 +52,7 @@ class Cycle(RequestResponseCycle):
         return not self.flow.write_paused
 
     async def drained(self) -> None:
-        """Return when the client takes more."""
+        """Return when the client takes more, or is gone."""
         await self.flow.drain()
 
     async def send(self, message: ASGISendEvent) -> None:
