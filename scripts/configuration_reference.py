@@ -25,8 +25,9 @@ HEAD = """\
 Every key, its type, default and limits, made from the code by `scripts/configuration_reference.py`. What the
 keys are for, and how they work together, is in [configuration.md](configuration.md).
 
-A text with `${NAME}` in it takes the value of the environment variable `NAME`; it can stand in place of a
-number or a truth value, too.
+Below what a key means stands the environment variable that sets it; keys in lists and under names of your own have
+none. A text with `${NAME}` in it takes the value of the variable `NAME`; it can stand in place of a number or a
+truth value, too.
 """
 
 SCHEMA = build_schema()
@@ -95,9 +96,8 @@ def write_section(title: str, section: dict[str, Any], path: str) -> Iterator[st
     yield f"\n## {title}\n"
     if path and section.get("description"):
         yield section["description"] + "\n"
-    settable = any(f"{path}{key}" in VARIABLES for key in section["properties"])
-    yield "| key | type | default | meaning |" + (" variable |" if settable else "")
-    yield "|---|---|---|---|" + ("---|" if settable else "")
+    yield "| key | type | default | meaning |"
+    yield "|---|---|---|---|"
     inner: list[tuple[str, dict[str, Any], str]] = []
     for key, row in section["properties"].items():
         found = mapping_in(row)
@@ -110,9 +110,9 @@ def write_section(title: str, section: dict[str, Any], path: str) -> Iterator[st
             inner.append((shown, found, below))
             about += f" See [below](#{slug(shown)})."
         default = name_default(row, required=key in section.get("required", ()))
+        if path + key in VARIABLES:
+            about += f"<br>`{VARIABLES[path + key]}`"
         cells = [f"`{key}`", name_type(row), default, about]
-        if settable:
-            cells.append(f"`{VARIABLES[path + key]}`")
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
     for shown, found, below in inner:
         yield from write_section(f"`{shown}`", found, below)

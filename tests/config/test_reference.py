@@ -28,12 +28,9 @@ def test_the_page_in_the_repository_is_current() -> None:
 
 
 def test_every_key_that_a_variable_sets_is_there_with_its_variable() -> None:
-    rows = [
-        line.split(" | ") for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")
-    ]
-    shown = {
-        re.sub(r"\W", "", row[-1]): re.sub(r"\W", "", row[0]) for row in rows if "THINK_PROXY_" in row[-1]
-    }
+    text = PAGE.read_text(encoding="utf-8")
+    found = re.findall(r"^\| `(\w+)` .*<br>`(\w+)` \|$", text, re.MULTILINE)
+    shown = {variable: key for key, variable in found}
     keys = [path for path in list_keys() if path not in NOT_BUILT_KEYS]
     assert shown == {name_variable(path): to_camel(path[-1]) for path in keys}
 

@@ -27,6 +27,7 @@ CUT_S = 2
 
 needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 
+TEXT = {"type": "string"}
 SERVICE_MONITOR = {
     "type": "object",
     "required": ["apiVersion", "kind", "metadata", "spec"],
@@ -49,7 +50,18 @@ SERVICE_MONITOR = {
                             "port": {"type": "string"},
                             "path": {"type": "string", "pattern": "^/"},
                             "interval": {"type": "string", "pattern": r"^\d+(ms|s|m)$"},
-                            "authorization": {"type": "object"},
+                            "authorization": {
+                                "type": "object",
+                                "additionalProperties": False,
+                                "properties": {
+                                    "credentials": {
+                                        "type": "object",
+                                        "additionalProperties": False,
+                                        "required": ["key"],
+                                        "properties": {"name": TEXT, "key": TEXT},
+                                    }
+                                },
+                            },
                         },
                     },
                 },
@@ -218,6 +230,8 @@ def test_the_monitor_scrapes_the_service() -> None:
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     (endpoint,) = monitor["spec"]["endpoints"]
     assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
+    secrets = [volume["secret"]["secretName"] for volume in pod_of("base")["volumes"] if "secret" in volume]
+    assert [endpoint["authorization"]["credentials"]["name"]] == secrets
 
 
 @needs_kubectl
