@@ -25,9 +25,9 @@ HEAD = """\
 Every key, its type, default and limits, made from the code by `scripts/configuration_reference.py`. What the
 keys are for, and how they work together, is in [configuration.md](configuration.md).
 
-Below what a key means stands the environment variable that sets it; keys in lists and under names of your own have
-none. A text with `${NAME}` in it takes the value of the variable `NAME`; it can stand in place of a number or a
-truth value, too.
+Below what a key means stands the environment variable that sets it; keys in lists and under names of your own
+have none. A text with `${NAME}` in it takes the value of the variable `NAME`; it can stand in place of a
+number or a truth value, too.
 """
 
 SCHEMA = build_schema()
