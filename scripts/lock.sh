@@ -17,3 +17,4 @@ compile -o requirements/runtime.txt "$@" pyproject.toml
 compile -o requirements/dev.txt -c requirements/runtime.txt "$@" pyproject.toml --group dev
 compile -o requirements/build.txt -c requirements/dev.txt "$@" requirements/build.in
 compile -o requirements/clients.txt -c requirements/dev.txt "$@" requirements/clients.in
+compile -o requirements/docs.txt -c requirements/dev.txt "$@" requirements/docs.in

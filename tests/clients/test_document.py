@@ -110,7 +110,7 @@ def test_the_example_runs(language: str, source: str, proxy_url: str) -> None:
 @pytest.mark.clients
 @pytest.mark.slow
 def test_the_example_of_pi_runs(proxy_url: str, tmp_path: Path) -> None:
-    _, section = TEXT.split("\n## pi coding agent\n")
+    section = TEXT.split("\n## pi coding agent\n")[1].split("\n## ")[0]
     (models,) = re.findall(r"^```json\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
     (line,) = re.findall(r"^```sh\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
     assert models.count(ADDRESS) == 1
