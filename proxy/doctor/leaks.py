@@ -1,0 +1,61 @@
+"""Whether an answer that came through the proxy is as it should be. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from proxy.doctor.evidence import Form, examine
+from proxy.doctor.verdict import Entry, diagnose, is_swallowed
+
+if TYPE_CHECKING:
+    from proxy.doctor.evidence import Finding
+    from proxy.doctor.sample import Refusal, Sample
+    from proxy.doctor.verdict import Answers
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What came of one model through the proxy."""
+
+    model: str
+    form: Form
+    fields: tuple[str, ...] = ()
+    live: bool | None = None
+    """Whether reasoning came while it was thought; None: none came, or too fast to tell."""
+    problems: tuple[str, ...] = ()
+    entry: Entry | None = None
+    """What the proxy's configuration lacks, if tags were seen."""
+    refusal: Refusal | None = None
+
+
+def inspect(model: str, answers: Answers) -> Inspection:
+    """Return what is wrong with the answers of a model, with thinking left alone and switched off."""
+    plain, off = answers.plain, answers.off
+    finding = examine(plain)
+    problems = _find_problems(plain, finding, "")
+    if off is not None and off.refusal is None:
+        problems += _find_problems(off, examine(off), " with thinking switched off")
+    leaks = finding.form in (Form.TAGS, Form.CLOSER, Form.LATER)
+    return Inspection(
+        model,
+        finding.form,
+        plain.fields,
+        plain.live,
+        tuple(problems),
+        diagnose(model, answers).entry if leaks else None,
+        plain.refusal,
+    )
+
+
+def _find_problems(sample: Sample, finding: Finding, when: str) -> list[str]:
+    problems: list[str] = []
+    if finding.tags:
+        problems.append(f"tags in the answer{when} (tag set {finding.tags[0]})")
+    elif is_swallowed(sample):
+        problems.append(f"the whole answer{when} is reasoning, and nothing is left to say")
+    if sample.live is False:
+        problems.append(f"reasoning{when} comes all at once at its end: something on the way holds it back")
+    if sample.error is not None:
+        problems.append(f"the answer{when} broke off: {sample.error}")
+    return problems
