@@ -24,9 +24,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     doctor = commands.add_parser(
         "doctor",
         help="ask a model server how its models think, and print the configuration that fits",
-        description="Asks each model of a server a few short questions, says how its thinking comes, and "
-        "prints the configuration that fits. With the address of a running think-proxy it verifies "
-        "that nothing leaks.",
+        description="Asks each model of a server a few short questions, says how its thinking comes, and\n"
+        "prints the configuration that fits. With the address of a running think-proxy it\n"
+        "verifies that nothing leaks.",
         epilog=_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

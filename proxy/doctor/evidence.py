@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from proxy.lines import Lines
 from proxy.markers import Kind, compile_markers
 from proxy.rules import TAG_SETS, Rule, Start, TagSet
 from proxy.spans import Channel
@@ -87,13 +88,23 @@ def find_opened(prompt: str | None) -> tuple[str, ...]:
 
 def _split(text: str, tags: TagSet, start: Start) -> tuple[int, bool] | None:
     """Return how much is left to the answer and whether anything was thought; None if the tags don't fit."""
-    if start is Start.IMPLICIT:
-        first = compile_markers(tags).find(Kind.OPEN | Kind.CLOSE, text, 0)
-        if first is None or first.kind is not Kind.CLOSE:
-            return None
+    if start is Start.IMPLICIT and _find_first(text, tags) is not Kind.CLOSE:
+        return None
     splitter = Splitter(Rule(start=start, tags=tags))
     spans = [*splitter.feed(text), *splitter.finish(cut=True)]
     if not splitter.engaged:
         return None
     left = sum(len(span.text) for span in spans if span.channel is Channel.CONTENT)
     return left, any(span.channel is Channel.REASONING and span.text.strip() for span in spans)
+
+
+def _find_first(text: str, tags: TagSet) -> Kind | None:
+    """Return the kind of the first marker that is not quoted as code."""
+    markers, lines, at = compile_markers(tags), Lines(code_aware=True), 0
+    while (found := markers.find(Kind.OPEN | Kind.CLOSE, text, at)) and found.kind is not Kind.PARTIAL:
+        lines.read(text[at : found.start])
+        if not lines.in_code():
+            return found.kind
+        lines.read(text[found.start : found.end])
+        at = found.end
+    return None

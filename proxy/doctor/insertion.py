@@ -74,7 +74,9 @@ def insert(text: str, upstream: str | None, entries: Sequence[Entry]) -> str:
         key = next((key for key in _MODELS_KEYS if key in before), MODELS_KEY)
         added = [entry.keys() if entry.start or entry.tags else entry.model for entry in entries]
         meant[key] = [*(before.get(key) or []), *added]
-        edits.append(_add_entries(text, root, entries))
+        # A list goes on where it ends, and may end where the file does: before anything new behind it.
+        place = 0 if key in before else len(edits)
+        edits.insert(place, _add_entries(text, root, entries))
     line_break = "\r\n" if "\r\n" in text else "\n"
     # From the back, so that the indexes hold; of two at the same place the first one ends up first.
     for _, edit in sorted(enumerate(edits), key=lambda row: (row[1].start, row[0]), reverse=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import ssl
 from typing import TYPE_CHECKING
@@ -45,7 +46,8 @@ def explain_failure(error: UpstreamError, url: str) -> TroubleError:
         return TroubleError(f"{url} does not speak TLS: try it with http://.")
     if isinstance(cause, socket.gaierror):
         return TroubleError(f"The host of {url} is not known: check its name.")
-    if isinstance(cause, ConnectionRefusedError):
+    # A name with several addresses: asyncio makes one error of theirs, in words.
+    if isinstance(cause, ConnectionRefusedError) or f"[Errno {errno.ECONNREFUSED}]" in str(cause):
         return TroubleError(f"Nothing listens at {url}: start the model server, or check host and port.")
     if isinstance(cause, FileNotFoundError):
         return TroubleError(f"There is no socket file at {url}: start the model server, or check the path.")

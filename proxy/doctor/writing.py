@@ -71,7 +71,8 @@ def write(file: Path, upstream: str, verdicts: Sequence[Verdict]) -> Written:
 def _compare_upstream(settings: Settings, upstream: str) -> list[str]:
     if any(server.url == upstream for server in settings.servers):
         return []
-    return [f"the {'upstreams' if settings.upstreams else 'upstream'}, which do not name {upstream}"]
+    told = "upstreams, none of which is" if settings.upstreams else "upstream, which is not"
+    return [f"{told} {upstream}"]
 
 
 def _compare(verdict: Verdict, listed: Listed) -> str:
