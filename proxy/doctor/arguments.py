@@ -7,6 +7,8 @@ import math
 import re
 from pathlib import Path
 
+from proxy.config.values import read_upstream
+
 TIMEOUT_S = 120.0
 """Seconds for a question, unless the command line says otherwise."""
 
@@ -66,15 +68,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _read_url(text: str) -> str:
-    from pydantic_core import PydanticCustomError  # noqa: PLC0415 - other commands need none of it
-
-    from proxy.config.values import read_upstream  # noqa: PLC0415
-
     try:
         return read_upstream(text)
-    except PydanticCustomError as error:
-        # It may hold a password: argparse must not repeat it.
-        raise argparse.ArgumentTypeError(error.message()) from None
+    except ValueError as error:
+        # It may hold a password: argparse, left to itself, would repeat it.
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _read_variable(text: str) -> str:

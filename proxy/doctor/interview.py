@@ -38,7 +38,7 @@ class Interview:
             TroubleError: the server cannot be reached, or refuses the key.
         """
         plain = await self._ask_plain()
-        if plain.refusal is not None:
+        if plain.refusal is not None or plain.timed_out:
             return Answers(plain)
         off = await self._ask("with thinking switched off", questions.off(self._model))
         form = examine(plain).form
@@ -57,7 +57,7 @@ class Interview:
         """See what a client gets through a proxy; raises as `run` does."""
         asked = questions.plain(self._model, max_tokens=RAISED_TOKENS)
         plain = await self._ask("as a client does", asked)
-        if plain.refusal is not None:
+        if plain.refusal is not None or plain.timed_out:
             return Answers(plain)
         asked = questions.off(self._model, max_tokens=RAISED_TOKENS)
         return Answers(plain, await self._ask("with thinking switched off", asked))
