@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 from proxy.config.problems import ConfigError
 from proxy.config.values import is_key
+from proxy.doctor.display import show
 from proxy.doctor.insertion import InsertionError
 from proxy.doctor.interview import Interview
 from proxy.doctor.leaks import inspect
 from proxy.doctor.modelserver import Listing, Model, ModelServer
 from proxy.doctor.progress import telling
-from proxy.doctor.report import Report, describe, show
+from proxy.doctor.report import Report, describe
 from proxy.doctor.trouble import ListError, TroubleError
 from proxy.doctor.verdict import diagnose
 from proxy.doctor.writing import write
@@ -25,6 +26,7 @@ from proxy.terminal import escape, make_console
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
+    from pathlib import Path
 
 MAX_MODELS = 16
 """Models that are asked unless they are named: a gateway lists hundreds."""
@@ -36,16 +38,9 @@ def run(options: argparse.Namespace) -> NoReturn:
     try:
         report = asyncio.run(_examine(options, api_key))
         if options.write is not None and any(verdict.refusal is None for verdict in report.verdicts):
-            report = replace(report, written=write(options.write, report.url, report.verdicts))
+            report = _write(report, options.write)
     except (TroubleError, ConfigError) as error:
         _give_up(str(error), as_json=options.as_json)
-    except InsertionError:
-        problem = (
-            f"{options.write} is written in a way that nothing can be added to safely: add it by hand.\n\n"
-        )
-        _give_up(problem + report.yaml, as_json=options.as_json)
-    except OSError as error:
-        _give_up(f"{options.write}: {error.strerror or error}", as_json=options.as_json)
     if options.as_json:
         sys.stdout.write(json.dumps(describe(report)) + "\n")
     else:
@@ -55,6 +50,18 @@ def run(options: argparse.Namespace) -> NoReturn:
         show(report, make_console(sys.stdout))
     sys.stdout.flush()
     sys.exit(report.exit_code)
+
+
+def _write(report: Report, file: Path) -> Report:
+    try:
+        return replace(report, written=write(file, report.url, report.verdicts))
+    except InsertionError:
+        raise TroubleError(
+            f"{file} is written in a way that nothing can be added to safely: add it by hand.\n\n"
+            f"{report.yaml}"
+        ) from None
+    except OSError as error:
+        raise TroubleError(f"{file}: {error.strerror or error}") from None
 
 
 async def _examine(options: argparse.Namespace, api_key: str | None) -> Report:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from proxy.calls.dialects import OPENERS
 from proxy.lines import Lines
 from proxy.markers import Kind, compile_markers
 from proxy.rules import TAG_SETS, Rule, Start, TagSet
@@ -34,6 +35,10 @@ class Form(StrEnum):
     """The answer was cut off before anything showed."""
     REFUSED = "refused"
     """There was no answer."""
+
+
+IN_TEXT = (Form.TAGS, Form.CLOSER, Form.LATER)
+"""The forms that an entry is for."""
 
 
 class Finding(NamedTuple):
@@ -84,6 +89,42 @@ def find_opened(prompt: str | None) -> tuple[str, ...]:
     if not prompt:
         return ()
     return tuple(name for name, tags in TAG_SETS.items() if compile_markers(tags).ends_open(prompt))
+
+
+def read_switch(off: Sample | None, form: Form) -> bool | None:
+    """Tell from the answer with thinking off whether the switch works."""
+    if off is None or off.refusal is not None or form in (Form.NONE, Form.UNCLEAR, Form.REFUSED):
+        return None
+    found = examine(off)
+    if found.form is Form.UNCLEAR or is_swallowed(off):
+        return None
+    return not found.thinks
+
+
+def is_swallowed(sample: Sample) -> bool:
+    """Tell whether an answer that ended by itself is all reasoning, and says nothing."""
+    return bool(sample.reasoning) and not (sample.cut or sample.calls or sample.content.strip())
+
+
+def read_parser(form: Form) -> bool | None:
+    """Tell whether the server reads the thinking out of the text itself."""
+    if form in (Form.NATIVE, Form.MIXED):
+        return True
+    return False if form in IN_TEXT else None
+
+
+def read_tool_parser(tool: Sample | None) -> bool | None:
+    """Tell from an answer that should have been a call whether the server reads calls."""
+    if tool is None:
+        return None
+    if tool.refusal is not None:
+        # vLLM: "auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set;
+        # llama.cpp: tools param requires --jinja flag.
+        words = tool.refusal.message.lower()
+        return False if "tool" in words or "jinja" in words else None
+    if tool.calls:
+        return True
+    return False if any(opener in tool.content for opener in OPENERS) else None
 
 
 def _split(text: str, tags: TagSet, start: Start) -> tuple[int, bool] | None:

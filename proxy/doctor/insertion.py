@@ -6,13 +6,13 @@ stand; lines go in between. What comes of it is read again and has to be what wa
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
 import yaml
 
 from proxy.config import yamlfile
+from proxy.config.description import quote
 from proxy.config.problems import ConfigError
 from proxy.config.scalars import Loader
 
@@ -168,4 +168,4 @@ def _quote(text: str) -> str:
     """Write a text, in quotes where it may be taken for something else."""
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
         return text
-    return json.dumps(text)
+    return quote(text)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from proxy.doctor.evidence import Form, examine
-from proxy.doctor.verdict import Entry, diagnose, is_swallowed
+from proxy.doctor.evidence import IN_TEXT, examine, is_swallowed
+from proxy.doctor.verdict import diagnose
 
 if TYPE_CHECKING:
-    from proxy.doctor.evidence import Finding
+    from proxy.doctor.evidence import Finding, Form
     from proxy.doctor.sample import Refusal, Sample
-    from proxy.doctor.verdict import Answers
+    from proxy.doctor.verdict import Answers, Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,13 @@ def inspect(model: str, answers: Answers) -> Inspection:
     problems = _find_problems(plain, finding, "")
     if off is not None and off.refusal is None:
         problems += _find_problems(off, examine(off), " with thinking switched off")
-    leaks = finding.form in (Form.TAGS, Form.CLOSER, Form.LATER)
     return Inspection(
         model,
         finding.form,
         plain.fields,
         plain.live,
         tuple(problems),
-        diagnose(model, answers).entry if leaks else None,
+        diagnose(model, answers).entry if finding.form in IN_TEXT else None,
         plain.refusal,
     )
 

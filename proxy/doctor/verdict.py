@@ -5,8 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from proxy.calls.dialects import OPENERS
-from proxy.doctor.evidence import Finding, Form, examine, find_opened
+from proxy.doctor.evidence import (
+    IN_TEXT,
+    Finding,
+    Form,
+    examine,
+    find_opened,
+    is_swallowed,
+    read_parser,
+    read_switch,
+    read_tool_parser,
+)
 from proxy.presets import find_preset
 from proxy.rules import TAG_SETS, THINK, Start
 from proxy.settings import strip_variant
@@ -14,8 +23,6 @@ from proxy.settings import strip_variant
 if TYPE_CHECKING:
     from proxy.doctor.sample import Refusal, Sample
     from proxy.presets import Preset
-
-_IN_TEXT = (Form.TAGS, Form.CLOSER, Form.LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +97,12 @@ def diagnose(model: str, answers: Answers, *, root: str | None = None) -> Verdic
         fields=sample.fields,
         on_request=on_request,
         prompt_told=prompt_told,
-        switch=_read_switch(answers.off, finding.form),
-        reasoning_parser=_read_parser(finding.form),
-        tool_parser=_read_tool_parser(answers.tool),
+        switch=read_switch(answers.off, finding.form),
+        reasoning_parser=read_parser(finding.form),
+        tool_parser=read_tool_parser(answers.tool),
         refusal=plain.refusal,
     )
-    if finding.form in _IN_TEXT:
+    if finding.form in IN_TEXT:
         verdict = _fit(verdict, finding, root)
     elif finding.form is Form.UNCLEAR:
         verdict = _fall_back(verdict, root)
@@ -122,7 +129,7 @@ def _choose(answers: Answers) -> tuple[Finding, Sample, bool]:
         if plain.form not in (Form.NONE, Form.UNCLEAR) or sample is None:
             continue
         found = examine(sample)
-        if found.form in (*_IN_TEXT, Form.NATIVE, Form.MIXED):
+        if found.form in (*IN_TEXT, Form.NATIVE, Form.MIXED):
             return found, sample, plain.form is Form.NONE and sample is answers.on
     return plain, answers.plain, False
 
@@ -176,41 +183,6 @@ def _strip(model: str) -> str:
     return strip_variant(model) or model
 
 
-def _read_switch(off: Sample | None, form: Form) -> bool | None:
-    """Tell from the answer with thinking off whether the switch works."""
-    if off is None or off.refusal is not None or form in (Form.NONE, Form.UNCLEAR, Form.REFUSED):
-        return None
-    found = examine(off)
-    if found.form is Form.UNCLEAR or is_swallowed(off):
-        return None
-    return not found.thinks
-
-
-def is_swallowed(sample: Sample) -> bool:
-    """Tell whether an answer that ended by itself is all reasoning, and says nothing."""
-    return bool(sample.reasoning) and not (sample.cut or sample.calls or sample.content.strip())
-
-
-def _read_parser(form: Form) -> bool | None:
-    if form in (Form.NATIVE, Form.MIXED):
-        return True
-    return False if form in _IN_TEXT else None
-
-
-def _read_tool_parser(tool: Sample | None) -> bool | None:
-    """Tell from an answer that should have been a call whether the server reads calls."""
-    if tool is None:
-        return None
-    if tool.refusal is not None:
-        # vLLM: "auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set;
-        # llama.cpp: tools param requires --jinja flag.
-        words = tool.refusal.message.lower()
-        return False if "tool" in words or "jinja" in words else None
-    if tool.calls:
-        return True
-    return False if any(opener in tool.content for opener in OPENERS) else None
-
-
 def _note(verdict: Verdict, answers: Answers, root: str | None) -> tuple[str, ...]:
     """Return what else there is to say."""
     notes: list[str] = []
@@ -238,7 +210,7 @@ def _note(verdict: Verdict, answers: Answers, root: str | None) -> tuple[str, ..
             "The server does not tell its prompts, which start: auto needs (vLLM from 0.21, SGLang from "
             "0.5.13): thinking that was switched on stays in the text."
         )
-    hidden = answers.special is not None and examine(answers.special).form in _IN_TEXT
+    hidden = answers.special is not None and examine(answers.special).form in IN_TEXT
     if hidden and not any(TAG_SETS[name].special for name in verdict.tags):
         notes.append(
             "Its tags are special tokens, which the server drops: clients have to send "
