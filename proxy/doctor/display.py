@@ -114,6 +114,8 @@ def _list_inspection(found: Inspection) -> Iterator[tuple[str, str, str]]:
         yield "fine" if not found.problems else "seen", f"thinking as {_join(found.fields)}{live}", "green"
     elif not found.problems:
         yield "fine", "no thinking, and no tags", "green"
+    for note in found.notes:
+        yield "note", note, "yellow"
 
 
 def _say_thinking(verdict: Verdict) -> str:

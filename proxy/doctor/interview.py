@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Tell = Callable[[str], None]
 
 _STRICT = (400, 422)
-"""What servers that are strict about fields answer to one that they do not know."""
+"""What servers answer to a field that they do not know, or to `max_tokens` beyond the model's context."""
 
 
 class Interview:
@@ -55,12 +55,17 @@ class Interview:
 
     async def check(self) -> Answers:
         """See what a client gets through a proxy; raises as `run` does."""
-        asked = questions.plain(self._model, max_tokens=RAISED_TOKENS)
-        plain = await self._ask("as a client does", asked)
+        plain = await self._ask_with_room("as a client does", questions.plain)
         if plain.refusal is not None or plain.timed_out:
             return Answers(plain)
-        asked = questions.off(self._model, max_tokens=RAISED_TOKENS)
-        return Answers(plain, await self._ask("with thinking switched off", asked))
+        return Answers(plain, await self._ask_with_room("with thinking switched off", questions.off))
+
+    async def _ask_with_room(self, how: str, question: Callable[..., dict[str, Any]]) -> Sample:
+        """Ask for a whole answer, or for less of it if the model's context is too small for that."""
+        sample = await self._ask(how, question(self._model, max_tokens=RAISED_TOKENS))
+        if sample.refusal is None or sample.refusal.status not in _STRICT:
+            return sample
+        return await self._ask(how, question(self._model, max_tokens=FIRST_TOKENS))
 
     async def _ask_plain(self) -> Sample:
         plain = await self._ask_fully("as a client does", questions.curious)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from proxy.doctor.evidence import IN_TEXT, examine, is_swallowed
+from proxy.doctor.evidence import IN_TEXT, Form, examine, is_swallowed
 from proxy.doctor.verdict import diagnose
 
 if TYPE_CHECKING:
-    from proxy.doctor.evidence import Finding, Form
+    from proxy.doctor.evidence import Finding
     from proxy.doctor.sample import Refusal, Sample
     from proxy.doctor.verdict import Answers, Entry
 
@@ -27,6 +27,8 @@ class Inspection:
     entry: Entry | None = None
     """What the proxy's configuration lacks, if tags were seen."""
     refusal: Refusal | None = None
+    notes: tuple[str, ...] = ()
+    """What is no fault of the proxy, in sentences."""
 
 
 def inspect(model: str, answers: Answers) -> Inspection:
@@ -34,8 +36,17 @@ def inspect(model: str, answers: Answers) -> Inspection:
     plain, off = answers.plain, answers.off
     finding = examine(plain)
     problems = _find_problems(plain, finding, "")
+    notes: list[str] = []
     if off is not None and off.refusal is None:
-        problems += _find_problems(off, examine(off), " with thinking switched off")
+        switched = examine(off)
+        if not problems and finding.form is Form.NATIVE and switched.form is Form.CLOSER and switched.thinks:
+            # `implicit` takes a request at its word.
+            notes.append(
+                "A request that switches thinking off shows tags: the model thinks all the same. Where the "
+                "server tells its prompts, start: auto is right for such requests too."
+            )
+        else:
+            problems += _find_problems(off, switched, " with thinking switched off")
     return Inspection(
         model,
         finding.form,
@@ -44,6 +55,7 @@ def inspect(model: str, answers: Answers) -> Inspection:
         tuple(problems),
         diagnose(model, answers).entry if finding.form in IN_TEXT else None,
         plain.refusal,
+        tuple(notes),
     )
 
 

@@ -101,6 +101,7 @@ def _describe_inspection(found: Inspection) -> dict[str, Any]:
         "fields": list(found.fields),
         "live": found.live,
         "problems": list(found.problems),
+        "notes": list(found.notes),
         "entry": found.entry and found.entry.keys(),
         "refusal": _describe_refusal(found.refusal),
     }

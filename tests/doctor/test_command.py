@@ -424,16 +424,17 @@ def test_a_proxy_that_leaks_nothing(doctor: Callable[..., Run]) -> None:
     # Slow enough for liveness to be seen.
     with serving(build_app(pace_s=0.002)) as url:
         entries = [Entry("demo/*", Rule()), Entry("demo/implicit", Rule(start=Start.IMPLICIT))]
-        done = doctor(proxy(url, *entries), "--json", "--model", "demo/implicit", "--model", "demo/coder")
-        # The demo server knows no switch: what it thinks all the same is not `implicit` to the proxy.
-        implicit, coder = done.json["models"]
-        assert coder["problems"] == []
-        assert (coder["fields"], coder["live"], coder["entry"]) == (["reasoning_content"], True, None)
-        assert implicit["problems"] == ["tags in the answer with thinking switched off (tag set think)"]
+        names = ("--model", "demo/implicit", "--model", "demo/coder")
+        done = doctor(proxy(url, *entries), "--json", *names)
+        assert done.code == 0
         assert done.json["server"]["kind"] == "think-proxy"
-        done = doctor(proxy(url, *entries), "--model", "demo/coder")
+        for model, notes in zip(done.json["models"], (1, 0), strict=True):
+            assert (model["fields"], model["live"], model["entry"]) == (["reasoning_content"], True, None)
+            # The demo server knows no switch: what is `implicit` leaks when it is used all the same.
+            assert (len(model["notes"]), model["problems"]) == (notes, [])
+        done = doctor(proxy(url, *entries), *names)
     assert done.code == 0
-    assert "thinking as reasoning_content, live" in done.out
+    assert done.out.count("thinking as reasoning_content, live") == 2
     assert done.out.endswith("Nothing leaks.\n")
 
 
@@ -452,6 +453,20 @@ def test_a_proxy_that_leaks(doctor: Callable[..., Run]) -> None:
         assert done.code == 1
         assert "--write takes the model server's own address" in done.err
         assert not Path("a.yaml").exists()
+
+
+def test_a_proxy_in_front_of_a_small_context(doctor: Callable[..., Run]) -> None:
+    def small(asked: Asked) -> Response:
+        if asked["max_tokens"] > FIRST_TOKENS:
+            return refuses(400, "max_tokens is too large")(asked)
+        return stream(recorded(f"{VLLM}/basic"))
+
+    with serving(Scripted({"a/b": small}).app()) as url:
+        done = doctor(proxy(url, Entry("a/b", Rule())))
+        assert done.code == 0
+        assert "thinking as reasoning_content" in done.out
+    # Asked directly, it is refused only what would be more.
+    assert doctor(Scripted({"a/b": small}), "--json").model["thinking"] == "tags"
 
 
 def test_a_proxy_that_takes_everything_for_thinking(doctor: Callable[..., Run]) -> None:

@@ -12,6 +12,7 @@ PLAIN = Sample(content="42", finish="stop")
 SPLIT = Sample(content="42", reasoning="so", fields=("reasoning_content",), finish="stop")
 TAGS = Sample(content="<think>\nso\n</think>\n\n42", finish="stop")
 CLOSER = Sample(content="so\n</think>\n\n42", finish="stop")
+STRAY = Sample(content="</think>\n\n42", finish="stop")
 MIXED = Sample(content="on</think>42", reasoning="so", fields=("reasoning_content",), finish="stop")
 SWALLOWED = Sample(reasoning="42", fields=("reasoning_content",), finish="stop")
 CUT = Sample(reasoning="so", fields=("reasoning_content",), finish="length")
@@ -34,7 +35,8 @@ REFUSED = Sample(refusal=Refusal(400, "no chats"))
         (TAGS, PLAIN, ["tags in the answer (tag set think)"], {}),
         (CLOSER, CLOSER, ["tags in the answer (", "tags in the answer with thinking"], {"start": "implicit"}),
         (MIXED, PLAIN, ["tags in the answer ("], None),
-        (SPLIT, CLOSER, ["tags in the answer with thinking switched off"], None),
+        (SPLIT, STRAY, ["tags in the answer with thinking switched off"], None),
+        (SPLIT, TAGS, ["tags in the answer with thinking switched off"], None),
         (SWALLOWED, PLAIN, ["the whole answer is reasoning"], None),
         (SPLIT, SWALLOWED, ["the whole answer with thinking switched off is reasoning"], None),
         (HELD, PLAIN, ["all at once"], None),
@@ -51,3 +53,11 @@ def test_what_is_wrong(
         assert words in problem
     assert (found.entry and found.entry.keys()) == (None if keys is None else {"model": "a/b"} | keys)
     assert found.refusal == plain.refusal
+
+
+def test_a_model_without_a_switch_is_no_fault_of_the_proxy() -> None:
+    found = inspect("a/b", Answers(SPLIT, CLOSER))
+    assert (found.problems, found.entry) == ((), None)
+    (note,) = found.notes
+    assert "start: auto" in note
+    assert inspect("a/b", Answers(SPLIT, PLAIN)).notes == ()
