@@ -18,7 +18,7 @@ from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse
 from starlette.middleware.cors import CORSMiddleware
 
-from proxy import headers
+from proxy import __version__, headers
 from proxy.client import Client, ClientGoneError
 from proxy.errors import CapacityError, MethodError, ProxyError, StoppedError, UpstreamError
 from proxy.exchange import Exchange
@@ -171,8 +171,8 @@ class App:
             )
 
     async def _alive(self) -> JSONResponse:
-        """Answer as long as the process serves requests."""
-        return JSONResponse({"status": "ok"})
+        """Answer as long as the process serves requests, and say what it is: `doctor` asks."""
+        return JSONResponse({"status": "ok"}, headers={"x-think-proxy": __version__})
 
     async def _ready(self) -> JSONResponse:
         """Answer 200 while a model server can be reached, 503 else and while the proxy stops."""
