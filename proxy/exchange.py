@@ -51,6 +51,8 @@ class Exchange:
         """When it came."""
         self.upstream: Upstream | None = None
         """Where the request went."""
+        self.model: str | None = None
+        """What the client named as its model, if that was looked at."""
 
     def admit(self) -> None:
         """Check the key of the request, and take it away.
@@ -96,10 +98,12 @@ class Exchange:
         if path == CHAT_PATH and client.method == "POST":
             await until_gone(client, self._answer_chat(read_chat(client.body)))
         else:
-            self.upstream = world.routes.find(self._find_model(path))
+            self.model = self._find_model(path)
+            self.upstream = world.routes.find(self.model)
             await until_gone(client, self._relay(None, self.upstream))
 
     async def _answer_chat(self, request: ChatRequest) -> None:
+        self.model = request.model
         upstream = self.upstream = self._world.routes.find(request.model)
         self.entry = self._world.rules.find(request.model)
         plan = make_plan(request, self.entry.rule, _make_call_ids()) if self.entry else None

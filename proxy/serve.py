@@ -21,6 +21,7 @@ from proxy.server import OPTIONS, Server
 from proxy.settings import Listen, Settings
 from proxy.shares import open_shares
 from proxy.telemetry import LOGGER, configure
+from proxy.traces import open_traces
 from proxy.worker import READY, obey
 from proxy.workers import Workers
 
@@ -93,7 +94,8 @@ def _run(main: Coroutine[Any, Any, None]) -> None:
 
 async def _serve_alone(source: Source, endpoint: Endpoint, announce: Callable[[], None]) -> None:
     """Serve in this process, which gets the signals."""
-    app = App(source.settings)
+    traces = open_traces()
+    app = App(source.settings, None, traces)
     server = Server(app, endpoint.sockets, source.settings, app)
     is_asked = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -112,13 +114,16 @@ async def _serve_alone(source: Source, endpoint: Endpoint, announce: Callable[[]
         await server.run(announce)
     finally:
         following.cancel()
+        if traces is not None:
+            traces.close()
 
 
 def _run_worker(sockets: list[socket.socket], settings: Settings, share: Share, wire: socket.socket) -> None:
     """Serve as one of several, and obey the parent."""
 
     async def main() -> None:
-        app = App(settings, share)
+        traces = open_traces()
+        app = App(settings, share, traces)
         server = Server(app, sockets, settings, app)
         server.traffic.report = app.report
 
@@ -135,6 +140,8 @@ def _run_worker(sockets: list[socket.socket], settings: Settings, share: Share, 
             await server.run(lambda: wire.sendall(READY))
         finally:
             obeying.cancel()
+            if traces is not None:
+                traces.close()
 
     _run(main())
 
