@@ -7,9 +7,8 @@ thousands.
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cached_property, partial
 from traceback import format_tb
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -20,19 +19,29 @@ from starlette.middleware.cors import CORSMiddleware
 
 from proxy import __version__, headers
 from proxy.client import Client, ClientGoneError
+from proxy.course import clock
 from proxy.errors import CapacityError, MethodError, ProxyError, StoppedError, UpstreamError
 from proxy.exchange import Exchange
+from proxy.report import RequestReport, measure
 from proxy.running import Running, stopped
-from proxy.telemetry import LOGGER, Notes, RequestReport, log_request
+from proxy.telemetry import LOGGER, Notes, log_request
 from proxy.world import World
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from fastapi import Request
+    from fastapi.telemetry import TelemetryConfig
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from proxy.metrics import Metrics
+    from proxy.otel import Traces
     from proxy.settings import Cors, Settings
+    from proxy.shares import Share
+
+_METRICS = b"/metrics"
+_NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+"""FastAPI's own, in the versions that have one: what is told about a request is told here."""
 
 _HEALTH = frozenset({b"/healthz", b"/readyz"})
 """The paths that need no key, as they come: another spelling of them is not one of them."""
@@ -41,8 +50,13 @@ _HEALTH = frozenset({b"/healthz", b"/readyz"})
 class App:
     """The ASGI application of the proxy."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, share: Share | None = None, traces: Traces | None = None) -> None:
         """Build everything from a configuration.
+
+        Args:
+            settings: the configuration.
+            share: where this process keeps its metrics, if it is one of several.
+            traces: where spans are made, if requests are traced.
 
         Raises:
             ValueError: the configuration names no upstream.
@@ -56,22 +70,37 @@ class App:
         self._running: set[Running] = set()
         self._draining = self._stopping = False
         self._notes = Notes()
-        self._operational = FastAPI(openapi_url=None, lifespan=self._lifespan)
+        self._share = share
+        self._traces = traces
+        self._operational = FastAPI(openapi_url=None, lifespan=self._lifespan, telemetry=_NO_TELEMETRY)
         self._operational.add_api_route("/healthz", self._alive, methods=["GET", "HEAD"])
         self._operational.add_api_route("/readyz", self._ready, methods=["GET", "HEAD"])
+        self._operational.add_route("/metrics", self._tell_metrics, methods=["GET", "HEAD"])
         self._operational.add_exception_handler(MethodError.status, _refuse_method)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection scope."""
-        if scope["type"] != "http" or scope.get("raw_path") in _HEALTH:
+        world = self.world
+        if scope["type"] != "http" or _is_operational(scope, world):
             await self._operational(scope, receive, send)
             return
-        world = self.world
         serve: ASGIApp = partial(self._serve, world)
         if world.settings.cors is not None:
             serve = _answer_browsers(serve, world.settings.cors)
         with world:
             await serve(scope, receive, send)
+
+    @cached_property
+    def metrics(self) -> Metrics:
+        """What this process counts. Made when it is first needed: its library would delay the start."""
+        from proxy.metrics import Metrics  # noqa: PLC0415
+
+        return Metrics(self._share)
+
+    def report(self, report: RequestReport) -> None:
+        """Log and count a request that is over."""
+        log_request(report)
+        self.metrics.count(report)
 
     def begin_drain(self) -> None:
         """Say at `/readyz` that no more requests should come; those that do are served."""
@@ -107,13 +136,16 @@ class App:
         await asyncio.sleep(0)  # connections are told of their end in the next turn of the loop
 
     async def _serve(self, world: World, scope: Scope, receive: Receive, send: Send) -> None:
-        began = time.perf_counter()
         sent_id = headers.find(scope["headers"], b"x-request-id")
         request_id = sent_id if sent_id and headers.is_request_id(sent_id) else uuid4().hex.encode()
         client = Client(scope, receive, send, request_id)
+        trace = self._traces.begin(client.method, client.headers) if self._traces else None
+        if trace is not None:
+            client.headers = trace.carry(client.headers)
         running = Running(client)
         exchange = Exchange(client, world, self._notes, running)
         outcome, error = "answered", None
+        self.metrics.begin()
         try:
             exchange.admit()
             self._make_room(world.settings.max_concurrent_requests)
@@ -145,19 +177,22 @@ class App:
                 await client.refuse(ProxyError("The proxy failed on this request; its log says where."))
         finally:
             self._running.discard(running)
-        log_request(
-            RequestReport(
-                request_id=request_id.decode(),
-                method=client.method,
-                path=exchange.path,
-                entry=exchange.entry.name if exchange.entry else None,
-                upstream=exchange.upstream.name if exchange.upstream and world.settings.upstreams else None,
-                status=client.status,
-                outcome=outcome,
-                duration_s=time.perf_counter() - began,
-                error=error,
-            )
+            self.metrics.end()
+        report = RequestReport(
+            request_id=request_id.decode(),
+            method=client.method,
+            path=exchange.path,
+            entry=exchange.entry.name if exchange.entry else None,
+            upstream=exchange.upstream.name if exchange.upstream else None,
+            status=client.status,
+            outcome=outcome,
+            duration_s=clock() - exchange.course.began,
+            error=error,
+            **measure(exchange.course, exchange.tally),
         )
+        self.report(report)
+        if trace is not None:
+            trace.end(report, exchange.model)
 
     def _make_room(self, max_requests: int) -> None:
         if self._stopping:
@@ -191,6 +226,20 @@ class App:
             {"status": "ok" if ready else "unreachable", **told}, status_code=200 if ready else 503
         )
 
+    async def _tell_metrics(self, request: Request) -> Response:
+        """Answer with what all processes counted; in a thread, since there may be much to read and write."""
+        accept, is_up = request.headers.get("accept", ""), await self.world.health.ask()
+        body, content_type = await asyncio.to_thread(self.metrics.render, accept, is_up)
+        return Response(body, headers={"content-type": content_type})
+
+
+def _is_operational(scope: Scope, world: World) -> bool:
+    """Tell whether a request is for this module, and may come in; the path counts as it came."""
+    path = scope.get("raw_path")
+    if path == _METRICS:
+        return world.settings.public_metrics or world.keys.admit(scope["headers"])
+    return path in _HEALTH
+
 
 def _answer_browsers(app: ASGIApp, cors: Cors) -> ASGIApp:
     """Return the application with the answers to browsers' cross-origin requests."""
@@ -207,5 +256,5 @@ def _answer_browsers(app: ASGIApp, cors: Cors) -> ASGIApp:
 
 async def _refuse_method(_request: Request, _fault: Exception) -> Response:
     """Answer with the envelope where FastAPI has a form of its own."""
-    error = MethodError("The health paths take GET.")
+    error = MethodError("The paths of the proxy itself take GET.")
     return Response(error.body(), error.status, {"allow": "GET, HEAD"}, "application/json")

@@ -37,6 +37,7 @@ class Connection(asyncio.Protocol):
         self._error: Exception | None = None
         self._paused = False
         self._sink: Sink | None = None
+        self._pushed = 0
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timeout_s = 0.0
@@ -103,8 +104,8 @@ class Connection(asyncio.Protocol):
         self._resume()
         return body
 
-    async def pour(self, sink: Sink, ready: Callable[[], Awaitable[None]]) -> None:
-        """Give the rest of the body to a sink, each piece as it comes, and return at its end.
+    async def pour(self, sink: Sink, ready: Callable[[], Awaitable[None]]) -> int:
+        """Give the rest of the body to a sink, each piece as it comes; return at its end how many there were.
 
         When the sink has enough, nothing more is read until `ready` returns.
 
@@ -113,7 +114,7 @@ class Connection(asyncio.Protocol):
             SilentError: nothing came in time.
             Exception: what the sink raised.
         """
-        self._sink = sink
+        self._sink, self._pushed = sink, 0
         try:
             while True:
                 if self._reply.unread:
@@ -124,7 +125,7 @@ class Connection(asyncio.Protocol):
                     await ready()
                     self._resume()
                 elif self._reply.complete:
-                    return
+                    return self._pushed
                 else:
                     await self._wait()
         finally:
@@ -197,6 +198,7 @@ class Connection(asyncio.Protocol):
     # Flow
 
     def _push(self, sink: Sink) -> None:
+        self._pushed += 1
         try:
             if not sink(self._reply.take()):
                 self._pause()

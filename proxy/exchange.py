@@ -8,6 +8,7 @@ from urllib.parse import unquote_to_bytes
 from uuid import uuid4
 
 from proxy import headers, models
+from proxy.course import Course, clock
 from proxy.errors import CredentialError, MethodError, PathError
 from proxy.gate import CHAT_PATH, TAGGED_PATHS
 from proxy.relay import Relay, until_gone
@@ -46,8 +47,12 @@ class Exchange:
         """The entry in force."""
         self.tally = Tally()
         """What was seen of the answer."""
+        self.course = Course()
+        """When it came."""
         self.upstream: Upstream | None = None
         """Where the request went."""
+        self.model: str | None = None
+        """What the client named as its model, if that was looked at."""
 
     def admit(self) -> None:
         """Check the key of the request, and take it away.
@@ -86,20 +91,24 @@ class Exchange:
         if path == CHAT_PATH and client.method not in _CHAT_METHODS:
             raise MethodError("Chat completions are asked for with POST.")
         await client.read_body(settings.max_body_bytes, settings.timeouts.request_s)
+        self.course.read = clock()
         if path == models.PATH and client.method in _READS and len(world.routes.upstreams) > 1:
             await until_gone(client, models.list_models(client, world.routes))
             return
         if path == CHAT_PATH and client.method == "POST":
             await until_gone(client, self._answer_chat(read_chat(client.body)))
         else:
-            self.upstream = world.routes.find(self._find_model(path))
+            self.model = self._find_model(path)
+            self.upstream = world.routes.find(self.model)
             await until_gone(client, self._relay(None, self.upstream))
 
     async def _answer_chat(self, request: ChatRequest) -> None:
+        self.model = request.model
         upstream = self.upstream = self._world.routes.find(request.model)
         self.entry = self._world.rules.find(request.model)
         plan = make_plan(request, self.entry.rule, _make_call_ids()) if self.entry else None
         if plan and plan.rule.start is Start.AUTO:
+            asked = clock()
             settled = await self._world.probe.settle(
                 plan.rule,
                 request.document,
@@ -108,6 +117,7 @@ class Exchange:
                 request_id=self._client.request_id,
                 notes=self._notes,
             )
+            self.course.elsewhere_s = clock() - asked
             plan = replace(plan, rule=settled)
         del request  # parsed, it takes several times its bytes, and a stream may run for long
         if plan:
@@ -123,6 +133,7 @@ class Exchange:
             notes=self._notes,
             running=self._running,
             tally=self.tally,
+            course=self.course,
         )
         await relay.run()
 

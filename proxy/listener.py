@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from proxy.errors import ProxyError, RequestTimeoutError
 from proxy.intake import Intake, MalformedError, Phase
-from proxy.telemetry import RequestReport, log_request
+from proxy.report import RequestReport
 
 if TYPE_CHECKING:
     import asyncio
@@ -150,7 +150,7 @@ class ClientConnection(Intake):
         ) % (len(body), request_id.encode())
         self.transport.write(STATUS_LINE[error.status] + fields + (b"" if method == "HEAD" else body))
         self._close_gently()
-        log_request(
+        self.traffic.report(
             RequestReport(
                 request_id=request_id,
                 method=method,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from proxy import chat, headers
 from proxy.client import ClientGoneError
 from proxy.coding import CODINGS, Inflated
+from proxy.course import clock
 from proxy.errors import BrokenError, SilentError, StoppedError, UpstreamError
 from proxy.mask import Mask, cover
 from proxy.pulse import Pulse
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from proxy.client import Client
     from proxy.connection import Sink
+    from proxy.course import Course
     from proxy.headers import Headers
     from proxy.request import Plan
     from proxy.running import Running
@@ -49,6 +51,7 @@ class Relay:
         notes: Notes,
         running: Running,
         tally: Tally,
+        course: Course,
     ) -> None:
         """Begin with a request that was read.
 
@@ -60,6 +63,7 @@ class Relay:
             notes: where it is said that an answer could not be read.
             running: what can end it from outside.
             tally: where is counted what was seen of the answer.
+            course: where is noted when it came.
         """
         self._client = client
         self._plan = plan
@@ -68,6 +72,7 @@ class Relay:
         self._notes = notes
         self._running = running
         self._tally = tally
+        self._course = course
 
     async def run(self) -> None:
         """Serve the request; return when it is answered.
@@ -80,15 +85,17 @@ class Relay:
         client, upstream = self._client, self._upstream
         answer_s = upstream.timeouts.answer_s
         target = client.path + (b"?" + client.query if client.query else b"")
+        fields = self._make_fields()
+        self._course.sent = clock()
         try:
             async with (
                 asyncio.timeout(answer_s or None) as limit,
-                await upstream.send(client.method, target, self._make_fields(), client.body) as answer,
+                await upstream.send(client.method, target, fields, client.body) as answer,
             ):
                 self._running.answer = answer
                 client.body = b""  # a stream may run for long, and a request may be large
                 content_type = (headers.find(answer.headers, b"content-type") or b"").lower()
-                stream = content_type.startswith(b"text/event-stream")
+                stream = self._course.stream = content_type.startswith(b"text/event-stream")
                 if stream:
                     limit.reschedule(None)
                 readable = stream or content_type.startswith(b"application/json")
@@ -165,16 +172,20 @@ class Relay:
 
     async def _rewrite_stream(self, answer: Answer, body: Source, fields: Headers, plan: Plan) -> None:
         client, mask, max_event_bytes = self._client, self._mask(), self._settings.max_event_bytes
+        course, tally = self._course, self._tally
+        course.rewritten = True
         stream = Stream(
             plan.rule,
             hides_prompt=plan.hides_prompt,
             toolbox=plan.toolbox,
-            tally=self._tally,
+            tally=tally,
             max_event_bytes=max_event_bytes,
         )
 
         def take(data: bytes) -> bool:
             takes_more = client.put(stream.feed(mask.feed(data) if mask else data))
+            if course.content is None and tally.content_chars:
+                course.content = clock()
             if stream.overflow:
                 raise BrokenError(
                     f"The model server sent an event larger than {max_event_bytes} bytes "
@@ -201,18 +212,23 @@ class Relay:
 
     async def _pour(self, answer: Answer, body: Source, fields: Headers, sink: Sink) -> None:
         """Begin the client's answer with the first byte of the body, and bring the body to a sink."""
-        client = self._client
+        client, course = self._client, self._course
         data = await body.read()
+        course.arrived = clock()
         answer.watch_idle()
         if not client.status:
             await client.start(answer.status, fields)
         while data:
-            if not sink(data):
+            takes_more = sink(data)
+            course.reads += 1
+            course.handled = course.handled or clock()
+            if not takes_more:
                 await client.drained()
             if isinstance(body, Answer):
                 # It comes straight from the connection, which can go on by itself.
-                await body.pour(sink, client.drained)
+                course.reads += await body.pour(sink, client.drained)
             data = await body.read()
+        course.ended = clock()
 
     def _mask(self) -> Mask | None:
         return Mask(self._upstream.api_key) if self._upstream.api_key else None
@@ -231,6 +247,8 @@ class Relay:
                     "(maxBodyBytes in the proxy's configuration)."
                 )
             pieces.append(data)
+        self._course.arrived = clock()
+        self._course.rewritten = True
         whole = cover(b"".join(pieces), self._upstream.api_key)
         document = chat.read_object(whole)
         rewriter = Rewriter(
@@ -241,6 +259,7 @@ class Relay:
         self._note_auto(rewriter.prompt_seen)
         await client.start(answer.status, [*fields, (b"content-length", b"%d" % len(whole))])
         await client.finish(whole)
+        self._course.handled = clock()
 
     def _note_auto(self, prompt_seen: bool | None) -> None:
         if prompt_seen is False:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from proxy.config import DEFAULT_FILE, ConfigError
+from proxy.config import ConfigError, find_file
 from proxy.telemetry import LOGGER
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ class Source:
             ConfigError: it is faulty.
         """
         self._load = load
-        self._path = path or Path(os.environ.get("THINK_PROXY_CONFIG") or DEFAULT_FILE)
+        self._path, _ = find_file(path)
         self.settings = load()
         """Those in force."""
         self._taken = self._seen = self._look(self.settings)
@@ -92,10 +91,11 @@ def _list_files(settings: Settings) -> list[Path]:
     return [Path(name) for name in named if name is not None]
 
 
-async def follow(source: Source, is_asked: asyncio.Event, apply: Callable[[Settings], bool]) -> None:
+async def follow(source: Source, is_asked: asyncio.Event, apply: Callable[[Settings | None], bool]) -> None:
     """Read the configuration whenever asked to, or whenever its files change if that is switched on.
 
-    Runs until it is cancelled. What was read is given to `apply`, which tells whether it is in force now.
+    Runs until it is cancelled. What was read, None where it is faulty, is given to `apply`, which tells
+    whether it is in force now.
     """
     while True:
         with suppress(TimeoutError):
@@ -104,5 +104,5 @@ async def follow(source: Source, is_asked: asyncio.Event, apply: Callable[[Setti
         if is_asked.is_set() or await asyncio.to_thread(source.has_changed):
             is_asked.clear()
             settings = await asyncio.to_thread(source.read)
-            if settings is not None and apply(settings):
+            if apply(settings) and settings is not None:
                 source.settings = settings

@@ -19,7 +19,9 @@ from proxy.endpoint import Endpoint
 from proxy.reload import follow
 from proxy.server import OPTIONS, Server
 from proxy.settings import Listen, Settings
+from proxy.shares import open_shares
 from proxy.telemetry import LOGGER, configure
+from proxy.traces import open_traces
 from proxy.worker import READY, obey
 from proxy.workers import Workers
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from proxy.reload import Source
+    from proxy.shares import Share
 
 __all__ = ["OPTIONS", "beside", "serve"]
 
@@ -68,7 +71,8 @@ def serve(source: Source, announcement: str = "think-proxy on {url}", *, workers
             gc.enable()
             gc.freeze()  # or each worker's collector would write to, and so copy, what all of them share
             serve_as_worker = partial(_run_worker, endpoint.sockets)
-            code = Workers(workers, endpoint, source, serve_as_worker).run(announce)
+            with open_shares() as shares:
+                code = Workers(workers, endpoint, source, shares, serve_as_worker).run(announce)
     finally:
         endpoint.close()
         endpoint.remove()
@@ -90,35 +94,54 @@ def _run(main: Coroutine[Any, Any, None]) -> None:
 
 async def _serve_alone(source: Source, endpoint: Endpoint, announce: Callable[[], None]) -> None:
     """Serve in this process, which gets the signals."""
-    app = App(source.settings)
+    traces = open_traces()
+    app = App(source.settings, None, traces)
     server = Server(app, endpoint.sockets, source.settings, app)
     is_asked = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.interrupt)
     loop.add_signal_handler(signal.SIGHUP, is_asked.set)
-    following = loop.create_task(follow(source, is_asked, partial(reload, app, server)))
+    server.traffic.report = app.report
+
+    def apply(settings: Settings | None) -> bool:
+        is_good = settings is not None and reload(app, server, settings)
+        app.metrics.count_reload(ok=is_good)
+        return is_good
+
+    following = loop.create_task(follow(source, is_asked, apply))
     try:
         await server.run(announce)
     finally:
         following.cancel()
+        if traces is not None:
+            traces.close()
 
 
-def _run_worker(sockets: list[socket.socket], settings: Settings, wire: socket.socket) -> None:
+def _run_worker(sockets: list[socket.socket], settings: Settings, share: Share, wire: socket.socket) -> None:
     """Serve as one of several, and obey the parent."""
 
     async def main() -> None:
-        app = App(settings)
+        traces = open_traces()
+        app = App(settings, share, traces)
         server = Server(app, sockets, settings, app)
+        server.traffic.report = app.report
+
+        def apply(settings: Settings) -> None:
+            if not reload(app, server, settings):
+                app.metrics.count_reload(ok=False)  # one that is good is counted by the parent, once
+
         loop = asyncio.get_running_loop()
         # Whoever signals all processes at once (a terminal, systemd) signals the parent too: twice is once.
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, server.stop)
-        obeying = loop.create_task(obey(wire, server, partial(reload, app, server)))
+        obeying = loop.create_task(obey(wire, server, apply))
         try:
             await server.run(lambda: wire.sendall(READY))
         finally:
             obeying.cancel()
+            if traces is not None:
+                traces.close()
 
     _run(main())
 

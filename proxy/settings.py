@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 MIB = 1024 * 1024
 
+DEFAULT_NAME = "default"
+"""What the only model server is called where the configuration gives no names."""
+
 
 class LogLevel(StrEnum):
     """From which severity on a line is written."""
@@ -135,6 +138,8 @@ class Settings:
     api_keys_file: str | None = None
     file_api_keys: tuple[str, ...] = field(default=(), repr=False)
     """The keys that stood in that file."""
+    public_metrics: bool = False
+    """`/metrics` needs no key."""
     passthrough_paths: tuple[str, ...] = ()
     """Globs of paths that are relayed besides the built-in ones."""
     cors: Cors | None = None
@@ -150,10 +155,10 @@ class Settings:
 
     @property
     def servers(self) -> tuple[Server, ...]:
-        """The model servers in force: `upstream` is the short form of one that serves every model."""
+        """The model servers in force: `upstream` is the short form of one, `default`, for every model."""
         if self.upstream is None:
             return self.upstreams
-        return (Server("upstream", self.upstream, timeouts=self.timeouts),)
+        return (Server(DEFAULT_NAME, self.upstream, timeouts=self.timeouts),)
 
 
 MAX_CACHED_NAMES = 1024

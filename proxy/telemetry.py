@@ -1,8 +1,4 @@
-"""What a request came to, as a value, and the log that tells it.
-
-Nothing here sees a prompt, an answer or a key: a report holds names from the configuration, counts
-and durations.
-"""
+"""The log: one line per request, and what else is worth saying. No prompt, answer or key gets here."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import json
 import logging
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from proxy.settings import Log, LogFormat
@@ -18,39 +14,26 @@ from proxy.settings import Log, LogFormat
 if TYPE_CHECKING:
     from logging import LogRecord
 
+    from proxy.report import RequestReport
+
 LOGGER = logging.getLogger("think_proxy")
+
+_LIBRARIES = ("uvicorn", "opentelemetry")
+"""Whose warnings are ours to log."""
 
 _NOT_SAID = "ASGI callable returned without completing response."
 """What uvicorn has to say in vain: a stream that the server cut off is cut off here on purpose."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestReport:
-    """One request, when it is over."""
-
-    request_id: str
-    method: str
-    path: str
-    """As it came, percent-encoded; without the query."""
-    entry: str | None
-    """The entry of `inlineThinkTagModels` that was in force."""
-    status: int
-    """What the client was sent; 0 when it left before anything was."""
-    outcome: str
-    """`answered`, `refused`, `failed`, `broken`, `client_left` or `stopped` (with the proxy)."""
-    duration_s: float
-    upstream: str | None = None
-    """The name of the model server, where there are several."""
-    error: str | None = None
-    """The code of the proxy's own error."""
-
-
 def log_request(report: RequestReport) -> None:
-    """Write one line for a request."""
+    """Write one line for a request, with the fields that say something."""
     level = logging.WARNING if report.outcome in ("failed", "broken") else logging.INFO
     if LOGGER.isEnabledFor(level):
-        fields = asdict(report) | {"duration_s": round(report.duration_s, 6)}
-        LOGGER.log(level, "request", extra={"fields": {k: v for k, v in fields.items() if v is not None}})
+        said = {name: value for name, value in asdict(report).items() if value}
+        fields = {
+            name: round(value, 6) if isinstance(value, float) else value for name, value in said.items()
+        }
+        LOGGER.log(level, "request", extra={"fields": fields})
 
 
 class Notes:
@@ -72,13 +55,18 @@ def configure(log: Log) -> None:
     """Send the log to standard error in the configured form."""
     target = logging.StreamHandler(sys.stderr)
     target.setFormatter(_JsonFormatter() if log.format is LogFormat.JSON else _TextFormatter())
-    for name in ("think_proxy", "uvicorn"):
+    for name in ("think_proxy", *_LIBRARIES):
         logger = logging.getLogger(name)
         logger.handlers = [target]
         logger.propagate = False
     LOGGER.setLevel(log.level.upper())
-    logging.getLogger("uvicorn").setLevel(max(logging.WARNING, logging.getLevelName(log.level.upper())))
-    logging.getLogger("uvicorn.error").addFilter(lambda record: not str(record.msg).startswith(_NOT_SAID))
+    for name in _LIBRARIES:
+        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(log.level.upper())))
+    logging.getLogger("uvicorn.error").addFilter(_says_something)  # twice is once
+
+
+def _says_something(record: LogRecord) -> bool:
+    return not str(record.msg).startswith(_NOT_SAID)
 
 
 class _JsonFormatter(logging.Formatter):

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 from uvicorn.server import ServerState
 
+from proxy.telemetry import log_request
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from proxy.report import RequestReport
     from proxy.settings import Settings
 
 
@@ -20,6 +25,8 @@ class Traffic(ServerState):
         self.settings = settings
         self.is_draining = False
         """Every answer is the last one of its connection."""
+        self.report: Callable[[RequestReport], None] = log_request
+        """Takes what became of a request that is refused before it is one."""
         self.lost = asyncio.Event()
         """Set when a connection has ended."""
 

@@ -73,9 +73,9 @@ class Answer:
         """
         return await self._connection.read()
 
-    async def pour(self, sink: Sink, ready: Callable[[], Awaitable[None]]) -> None:
+    async def pour(self, sink: Sink, ready: Callable[[], Awaitable[None]]) -> int:
         """Give the rest of the body to a sink, see `Connection.pour`."""
-        await self._connection.pour(sink, ready)
+        return await self._connection.pour(sink, ready)
 
     def watch_idle(self) -> None:
         """The answer has begun: from here on the limit is that between two parts of the body."""

@@ -14,6 +14,7 @@ import socket
 import struct
 import sys
 import time
+from functools import partial
 from traceback import format_tb
 from typing import TYPE_CHECKING
 
@@ -35,15 +36,19 @@ _SEND_S = 5.0
 class Worker:
     """A child process that serves."""
 
-    def __init__(self, serve: Callable[[socket.socket], None]) -> None:
-        """Start it: `serve` runs in the child, with its end of the wire, and the child ends with it."""
+    def __init__(self, number: int, serve: Callable[[int, socket.socket], None]) -> None:
+        """Start it: `serve` runs in the child, with its end of the wire, and the child ends with it.
+
+        No other worker that runs has the number.
+        """
+        self.number = number
         self.wire, inner = socket.socketpair()
         self.began_s = time.monotonic()
         self.is_ready = False
         self.pid = os.fork()
         if self.pid == 0:
             self.wire.close()
-            _run_child(serve, inner)
+            _run_child(partial(serve, number), inner)
         inner.close()
         self.wire.settimeout(_SEND_S)
 
@@ -94,7 +99,7 @@ def _run_child(serve: Callable[[socket.socket], None], wire: socket.socket) -> N
         os._exit(code)
 
 
-async def obey(wire: socket.socket, server: Server, reload: Callable[[Settings], bool]) -> None:
+async def obey(wire: socket.socket, server: Server, reload: Callable[[Settings], object]) -> None:
     """Carry out the commands of the parent; with its end, stop."""
     reader, _ = await asyncio.open_unix_connection(sock=wire)
     while command := await reader.read(1):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from proxy.endpoint import Endpoint
     from proxy.reload import Source
     from proxy.settings import Settings
+    from proxy.shares import Share, Shares
 
 _GRACE_S = 5.0
 """Seconds beyond its own limits after which a worker that does not stop is killed."""
@@ -56,12 +57,18 @@ class Workers:
     """The workers of one proxy, and the parent's loop."""
 
     def __init__(
-        self, count: int, endpoint: Endpoint, source: Source, serve: Callable[[Settings, socket.socket], None]
+        self,
+        count: int,
+        endpoint: Endpoint,
+        source: Source,
+        shares: Shares,
+        serve: Callable[[Settings, Share, socket.socket], None],
     ) -> None:
-        """`serve` is what a worker does with the settings in force and its wire to here."""
+        """`serve` is what a worker does with the settings in force, its metrics and its wire to here."""
         self._count = count
         self._endpoint = endpoint
         self._source = source
+        self._shares = shares
         self._serve = serve
         self._running: list[Worker] = []
         self._due: list[float] = [0.0] * count
@@ -107,16 +114,17 @@ class Workers:
         now = time.monotonic()
         for due in [due for due in self._due if due <= now]:
             self._due.remove(due)
-            self._running.append(Worker(self._run_worker))
+            number = min({*range(self._count)} - {worker.number for worker in self._running})
+            self._running.append(Worker(number, self._run_worker))
 
-    def _run_worker(self, wire: socket.socket) -> None:
+    def _run_worker(self, number: int, wire: socket.socket) -> None:
         """In the child: leave the parent's things alone, and serve."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the parent passes it on as a command
         for end in (self._signals, self._wakeup, *(worker.wire for worker in self._running)):
             end.close()
-        self._serve(self._source.settings, wire)
+        self._serve(self._source.settings, self._shares.give(number), wire)
 
     def _wait(self) -> None:
         """Wait for a signal, a worker, or the next thing to do; then take in what there is."""
@@ -148,6 +156,7 @@ class Workers:
             if code is None:
                 continue
             self._running.remove(worker)
+            self._shares.close(worker.number)
             if self._end_s is not None:
                 continue
             LOGGER.warning("a worker has ended", extra={"fields": {"pid": worker.pid, "code": code}})
@@ -160,6 +169,7 @@ class Workers:
 
     def _reload(self) -> None:
         settings = self._source.read()
+        self._shares.count_reload(ok=settings is not None)
         if settings is None:
             return
         self._source.settings = settings

@@ -1,7 +1,7 @@
 """The configuration: YAML, environment and command line in, one frozen `Settings` out."""
 
 from proxy.config.description import describe, render
-from proxy.config.load import DEFAULT_FILE, load
+from proxy.config.load import find_file, load
 from proxy.config.problems import ConfigError, Place, Problem
 
-__all__ = ["DEFAULT_FILE", "ConfigError", "Place", "Problem", "describe", "load", "render"]
+__all__ = ["ConfigError", "Place", "Problem", "describe", "find_file", "load", "render"]

@@ -42,6 +42,7 @@ def describe(settings: Settings) -> dict[str, Any]:
         "maxConcurrentRequests": settings.max_concurrent_requests,
         "apiKeys": [f"${{API_KEY_{number}}}" for number, _ in enumerate(settings.api_keys, 1)],
         "apiKeysFile": settings.api_keys_file,
+        "publicMetrics": settings.public_metrics,
         "passthroughPaths": list(settings.passthrough_paths),
         "cors": cors
         and {

@@ -42,6 +42,7 @@ def freeze(
         api_keys=tuple(found.api_keys),
         api_keys_file=found.api_keys_file,
         file_api_keys=file_api_keys,
+        public_metrics=found.public_metrics,
         passthrough_paths=tuple(found.passthrough_paths),
         cors=None
         if cors is None

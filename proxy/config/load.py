@@ -90,11 +90,16 @@ def load(
     return freeze(configuration, entries, file_api_keys)
 
 
+def find_file(path: Path | None, environ: Mapping[str, str] = os.environ) -> tuple[Path, bool]:
+    """Return the configuration file for a path from the command line, and whether somebody named it."""
+    named = path or (Path(environ[PREFIX + "CONFIG"]) if environ.get(PREFIX + "CONFIG") else None)
+    return named or DEFAULT_FILE, named is not None
+
+
 def _read_file(path: Path | None, environ: Mapping[str, str]) -> Layer:
     """Read the YAML file, or nothing where none is named and the default one is not there."""
-    named = path or (Path(environ[PREFIX + "CONFIG"]) if environ.get(PREFIX + "CONFIG") else None)
-    file = named or DEFAULT_FILE
-    if named is None and not file.exists():
+    file, is_named = find_file(path, environ)
+    if not is_named and not file.exists():
         return Layer({}, lambda _: Place(str(file)), environ)
     document = yamlfile.read(file)
 

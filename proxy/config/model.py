@@ -190,6 +190,9 @@ class Configuration(BaseSettings):
         default=[], description="Keys that open the proxy; without any it is open to all."
     )
     api_keys_file: Text | None = Field(default=None, description="A file with more such keys, one on a line.")
+    public_metrics: bool = Field(
+        default=_SETTINGS.public_metrics, description="Whoever reaches /metrics may read it, without a key."
+    )
     passthrough_paths: list[Annotated[str, AfterValidator(values.check_path)]] = Field(
         default=[], description="Globs of further paths to relay to the upstream."
     )

@@ -68,6 +68,7 @@ maxEventBytes: 16777216
 maxConcurrentRequests: 0
 apiKeys: []
 apiKeysFile: null
+publicMetrics: false
 passthroughPaths: []
 cors: null
 keepAliveSeconds: 0
@@ -165,6 +166,7 @@ everything = st.builds(
     drain_s=seconds,
     drain_delay_s=seconds,
     watch_config=st.booleans(),
+    public_metrics=st.booleans(),
     passthrough_paths=st.lists(st.from_regex(r"/[a-z*/?]{0,9}", fullmatch=True), max_size=2).map(tuple),
     cors=st.sampled_from([None, Cors(("*",)), Cors(("https://a",), ("X-A",), allow_credentials=True)]),
     log=st.builds(Log, st.sampled_from(LogLevel), st.sampled_from(LogFormat)),

@@ -66,6 +66,7 @@ def test_the_shipped_file_loads_with_every_example_switched_on(tmp_path: Path) -
     assert settings.max_event_bytes == defaults.max_event_bytes
     assert settings.max_concurrent_requests == defaults.max_concurrent_requests
     assert settings.api_keys == ("sk-1",)
+    assert settings.public_metrics is defaults.public_metrics
     assert settings.keep_alive_s == defaults.keep_alive_s
     assert settings.drain_s == defaults.drain_s
     assert settings.drain_delay_s == defaults.drain_delay_s
@@ -97,6 +98,7 @@ maxHeaderBytes: 12
 maxEventBytes: 11
 maxConcurrentRequests: 13
 apiKeys: [sk-1, sk-2]
+publicMetrics: true
 keepAliveSeconds: 14
 drainSeconds: 15
 drainDelaySeconds: 16
@@ -132,6 +134,7 @@ log: {level: debug, format: json}
         max_event_bytes=11,
         max_concurrent_requests=13,
         api_keys=("sk-1", "sk-2"),
+        public_metrics=True,
         keep_alive_s=14,
         drain_s=15,
         drain_delay_s=16,
@@ -294,7 +297,7 @@ timeouts: {idleSeconds: 7}
 
 def test_upstream_is_the_short_form_of_one_that_serves_every_model(tmp_path: Path) -> None:
     settings = read(tmp_path, "upstream: http://h\ntimeouts: {idleSeconds: 7}\n")
-    assert settings.servers == (Server("upstream", "http://h", timeouts=Timeouts(idle_s=7)),)
+    assert settings.servers == (Server("default", "http://h", timeouts=Timeouts(idle_s=7)),)
     assert Settings().servers == ()
 
 

@@ -155,7 +155,7 @@ async def test_half_a_head_waits_no_longer_than_a_request_may(part: bytes | None
 
 async def test_the_rest_of_a_refused_body_is_not_waited_for_either() -> None:
     async with listening(NOBODY, timeouts={"request_s": 0.05}) as proxy, proxy.connect() as client:
-        reply = await client.ask(wire.request("/metrics", None, "content-length: 9", method="POST"))
+        reply = await client.ask(wire.request("/nothing", None, "content-length: 9", method="POST"))
         assert reply.status == 404
         await client.send(b"some")
         assert await client.rest() == b""

@@ -116,15 +116,15 @@ def test_the_address_stays(tmp_path: Path, file: Path, caplog: pytest.LogCapture
 
 async def test_following(source: Source, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("proxy.reload.POLL_S", 0.01)
-    given: asyncio.Queue[Settings] = asyncio.Queue()
-    answers = iter([False, True, True])
+    given: asyncio.Queue[Settings | None] = asyncio.Queue()
+    answers = iter([False, True, True, False])
 
-    def apply(settings: Settings) -> bool:
+    def apply(settings: Settings | None) -> bool:
         given.put_nowait(settings)
         return next(answers)
 
     async def applied() -> int:
-        return (await asyncio.wait_for(given.get(), WAIT_S)).max_body_bytes
+        return getattr(await asyncio.wait_for(given.get(), WAIT_S), "max_body_bytes", 0)
 
     def write(more: str) -> None:
         file.write_text(GOOD + more)
@@ -141,6 +141,10 @@ async def test_following(source: Source, file: Path, monkeypatch: pytest.MonkeyP
     assert await applied() == 3
     write("maxBodyBytes: 4\n")  # and so watching ends
     assert await applied() == 4
+    write("faulty\n")
+    is_asked.set()
+    assert await applied() == 0
+    assert source.settings.max_body_bytes == 4
     assert given.empty()
     task.cancel()
 

@@ -111,6 +111,10 @@ async def test_nothing_secret_is_in_a_log_or_an_error(
                         assert not told(answer) - {PROMPT}, request
                         if b'"proxy_' in answer and b"event-stream" not in answer:
                             refusals.append(answer)
+            async with proxy.connect() as client:
+                scraped = await client.ask(wire.request("/metrics", None, f"x-api-key: {OUR_KEY}"))
+    assert f'entry="{LISTED}"'.encode() in scraped.body
+    assert not told(repr(scraped))
     assert len(refusals) > len(requests)
     assert not told(b"".join(refusals))
     out, err = capfd.readouterr()

@@ -284,7 +284,7 @@ async def test_the_log_names_the_server(caplog: pytest.LogCaptureFixture) -> Non
             async with proxying(servers) as proxy, proxy.connect() as client:
                 await client.ask(wire.chat("m"))
     told = [record.__dict__["fields"].get("upstream") for record in caplog.records]
-    assert told == ["one", None]
+    assert told == ["one", "default"]
 
 
 # Socket files and TLS

@@ -21,6 +21,8 @@ from tests.transport.wire import Wire
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from proxy.otel import Traces
+
 LISTED = "listed"
 PLAIN = "plain"
 
@@ -106,16 +108,19 @@ def settings_for(upstream: str | tuple[Server, ...], **settings: Any) -> Setting
 
 
 @asynccontextmanager
-async def proxying(upstream: str | tuple[Server, ...], **settings: Any) -> AsyncIterator[Proxy]:
+async def proxying(
+    upstream: str | tuple[Server, ...], *, traces: Traces | None = None, **settings: Any
+) -> AsyncIterator[Proxy]:
     """Run the proxy in front of `upstream`; see `settings_for`. Checks that no request is left at the end."""
     made = settings_for(upstream, **settings)
-    inner = App(made)
+    inner = App(made, None, traces)
     app = Counter(inner)
     config = uvicorn.Config(app, lifespan="on", **OPTIONS)
     config.load()
     lifespan = LifespanOn(config)
     await lifespan.startup()
     state = Traffic(made)
+    state.report = inner.report
     listener = await asyncio.get_running_loop().create_server(
         lambda: OPTIONS["http"](config, state, {}), HOST, 0
     )

@@ -196,7 +196,7 @@ async def test_errors_carry_the_request_id() -> None:
     async with proxying("http://127.0.0.1:1") as proxy, proxy.connect() as client:
         for request in (
             wire.chat(PLAIN, "x-request-id: r1"),
-            wire.request("/metrics", None, "x-request-id: r1"),
+            wire.request("/nothing", None, "x-request-id: r1"),
         ):
             assert (await client.ask(request)).header("x-request-id") == "r1"
 

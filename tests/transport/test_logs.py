@@ -27,7 +27,9 @@ SECRET = "s3cret-planted"
 @pytest.fixture
 def log() -> Iterator[None]:
     """Give the loggers back as they were: `configure` is made for a process of its own."""
-    loggers = [logging.getLogger(name) for name in ("think_proxy", "uvicorn", "uvicorn.error")]
+    loggers = [
+        logging.getLogger(name) for name in ("think_proxy", "uvicorn", "uvicorn.error", "opentelemetry")
+    ]
     kept = [(it, it.handlers[:], it.propagate, it.level, it.filters[:]) for it in loggers]
     yield
     for it, handlers, propagate, level, filters in kept:
@@ -114,7 +116,7 @@ async def test_a_line_per_request_says_what_became_of_it(capfd: pytest.CaptureFi
         requests = [
             wire.chat(LISTED, "x-request-id: r1"),
             wire.request("/v1/models/a%20b?x=1"),
-            wire.request("/metrics"),
+            wire.request("/nothing"),
             wire.chat(PLAIN, user="garbage"),
             wire.chat(LISTED, user="break"),
         ]
