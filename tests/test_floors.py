@@ -9,7 +9,18 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "proxy"
 
-SPLITTING = {"rules", "presets", "markers", "lines", "hold", "spans", "block", "content", "splitter"}
+SPLITTING = {
+    "rules",
+    "presets",
+    "markers",
+    "lines",
+    "hold",
+    "spans",
+    "block",
+    "content",
+    "wrapper",
+    "splitter",
+}
 TEXT = SPLITTING | {"calls"}
 WIRE = {"sse", "chat", "logprobs", "headers", "gate", "errors", "reply"}
 TURN = {
