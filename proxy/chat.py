@@ -178,6 +178,11 @@ def is_cut(choice: dict[str, Any]) -> bool:
     return choice.get("finish_reason") not in ("stop", "tool_calls", "function_call")
 
 
+def has_stopped(choice: dict[str, Any]) -> bool:
+    """Tell whether the model ended a choice by itself, and with no call."""
+    return choice.get("finish_reason") == "stop" and not is_cut(choice)
+
+
 def error_body(message: str, type_: str, code: str, param: str | None = None) -> bytes:
     """Write the OpenAI error envelope. `type_` begins with `proxy_`: the error is our own."""
     return orjson.dumps({"error": {"message": message, "type": type_, "param": param, "code": code}})
