@@ -14,7 +14,7 @@ from proxy.rules import Rule, Start, ToolCallRecovery
 from proxy.spans import Channel, Span
 from proxy.splitter import Splitter
 from proxy.tally import Tally
-from proxy.turn import NAMES, native_texts, read, read_native
+from proxy.texts import NAMES, native_texts, read, read_native
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

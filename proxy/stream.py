@@ -20,6 +20,9 @@ from proxy.response import Rewriter
 from proxy.splitter import Channel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from proxy.rounds import Round
     from proxy.rules import Rule
     from proxy.tally import Tally
     from proxy.turn import Turn
@@ -55,7 +58,7 @@ class Run:
         self._origin = origin
 
     @classmethod
-    def learn(cls, event: sse.Event, around: tuple[bytes, bytes], rewriter: Rewriter) -> Self | None:
+    def learn(cls, event: sse.Event, around: tuple[bytes, bytes], rewriter: Rewriter | Round) -> Self | None:
         """Return the run that an event belongs to; None when it carries more than one text."""
         chunk = chat.read_chunk(event.data)
         found = chat.choices(chunk) if chunk else []
@@ -143,11 +146,16 @@ class Stream:
         max_event_bytes: int,
         toolbox: Toolbox = EMPTY,
         tally: Tally | None = None,
+        before: Callable[[Rewriter], Round] | None = None,
     ) -> None:
-        """Begin an answer under a rule; see `Decoder` for the limit and `Rewriter` for the rest."""
+        """Begin an answer under a rule; see `Decoder` for the limit and `Rewriter` for the rest.
+
+        `before` makes what the events go through instead of the `Rewriter` alone.
+        """
         self._max_event_bytes = max_event_bytes
         self._decoder = sse.Decoder(max_event_bytes)
-        self._rewriter = Rewriter(rule, hides_prompt=hides_prompt, toolbox=toolbox, tally=tally)
+        rewriter = Rewriter(rule, hides_prompt=hides_prompt, toolbox=toolbox, tally=tally)
+        self._rewriter = before(rewriter) if before else rewriter
         self._runs: list[Run] = []
         self._seen: dict[tuple[bytes, bytes], bool] = {}  # what stood around texts; True: no run came of it
 
