@@ -162,6 +162,11 @@ def is_bare(chunk: dict[str, Any]) -> bool:
     return True
 
 
+def is_done(data: bytes | None) -> bool:
+    """Tell whether the data of an event says that the stream is complete."""
+    return data is not None and data.strip() == DONE
+
+
 def is_error(chunk: dict[str, Any]) -> bool:
     """Tell whether an event says that the server failed, in one of the shapes that servers use for it."""
     return bool(chunk.get("error")) or chunk.get("object") == "error"

@@ -53,7 +53,7 @@ class Rewriter:
         """Take the next event of a stream; return the events that take its place."""
         chunk = chat.read_chunk(event.data)
         if chunk is None:
-            if event.data is None or event.data.strip() != chat.DONE:
+            if not chat.is_done(event.data):
                 return [event]
             self.done = True
             return [*self._flush(cut=False), event]

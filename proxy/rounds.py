@@ -55,7 +55,7 @@ class Round:
         self.withheld: list[sse.Event] = []
         """How this round ends if it is not asked again."""
         self.failed = False
-        """The server said that it failed, and nothing before that."""
+        """The server said that it failed or is done, and nothing before that."""
 
     @property
     def done(self) -> bool:
@@ -86,7 +86,8 @@ class Round:
         """Take the next event; return the events that take its place."""
         if self._joint is not None:
             chunk = chat.read_chunk(event.data)
-            self.failed = self.failed or (chunk is not None and chat.is_error(chunk) and not self.stands)
+            ends = chat.is_error(chunk) if chunk else chat.is_done(event.data)
+            self.failed = self.failed or (ends and not self.stands)
             edited = None if self.failed else self._joint.edit(event, chunk)
             if edited is None:
                 return []

@@ -34,7 +34,17 @@ class Turn:
     """One choice of a streamed answer."""
 
     __slots__ = (
-        *("_consumed", "_last", "_passes", "_recovery", "_splitter", "_tally", "_thought", "_toolbox"),
+        *(
+            "_consumed",
+            "_last",
+            "_native",
+            "_passes",
+            "_recovery",
+            "_splitter",
+            "_tally",
+            "_thought",
+            "_toolbox",
+        ),
         *("ended", "left", "names", "said"),
     )
 
@@ -45,6 +55,7 @@ class Turn:
         watches = rule.tool_call_recovery is ToolCallRecovery.RETRY and toolbox.tools
         self._recovery = Watch(toolbox.tools) if watches else Recovery(toolbox.tools)
         self._passes: Callable[[str], bool] = _never
+        self._native = False  # the server parses the reasoning
         self._thought = False  # there was reasoning
         self.said = False
         """Something visible was said outside the thinking, or a call was made."""
@@ -72,7 +83,7 @@ class Turn:
             return self._feed_native(choice, delta)
         spans = recover(self._recovery, read(self._splitter, delta, choice), delta, choice)
         text = delta.get("content")
-        if isinstance(text, str) and text and self._splitter.engaged:
+        if isinstance(text, str) and text and self._splitter.engaged and not self._native:
             self._tally.engaged = True
         self._note(spans, delta, choice)
         if self._recovery.calls:
@@ -124,6 +135,7 @@ class Turn:
 
     def _feed_native(self, choice: dict[str, Any], delta: dict[str, Any]) -> list[dict[str, Any]]:
         """Read a delta whose reasoning the server parsed: from here on no text is split."""
+        self._native = True
         left = self._splitter.finish()
         native = read_native(delta, self._consumed)
         if native is None:

@@ -91,7 +91,10 @@ def round_of(form: Form, number: int, thought: str, content: str = "", **fields:
 
 
 class Upstream:
-    """Answers each request with the next of its replies: what is said, bytes, or what it does."""
+    """Answers each request with the next of its replies: what is said, bytes, or what it does.
+
+    The last one answers whatever else comes: a kept connection that closes is tried anew.
+    """
 
     def __init__(self, *replies: Said | bytes | Act) -> None:
         self.replies = list(replies)
@@ -104,7 +107,7 @@ class Upstream:
         while True:
             self.requests.append(request)
             self.documents.append(request.json())
-            reply = self.replies[len(self.requests) - 1]
+            reply = self.replies[min(len(self.requests), len(self.replies)) - 1]
             self.asked.set()
             if isinstance(reply, bytes):
                 writer.write(reply)

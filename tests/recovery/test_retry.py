@@ -266,7 +266,7 @@ async def test_it_asks_with_the_same_fields_over_the_same_connection() -> None:
             reply = await client.ask(wire.chat(LISTED, *given, stream=True, tools=TOOL_LIST))
         assert len(upstream.server.connections) == 1
     assert reply.header("x-request-id") == "r1"
-    first, second = ({key: value for key, value in asked.headers} for asked in upstream.requests)
+    first, second = (dict(asked.headers) for asked in upstream.requests)
     assert first.pop("content-length") != second.pop("content-length")
     assert first == second
     assert first["authorization"] == "Bearer k"
@@ -312,7 +312,7 @@ async def test_without_usage_there_is_none() -> None:
 
 @pytest.mark.parametrize("form", [OPEN, PARSED], ids=lambda form: form.name)
 async def test_a_finish_in_the_same_chunk_as_text(form: Form) -> None:
-    def tell(number: int, **fields: Any) -> bytes:
+    def tell(number: int) -> bytes:
         ((name, text), *_) = form.parts(f"{number} {QWEN}")
         entry = {"token": text, "logprob": -1.0, "bytes": list(text.encode())}
         delta = {"role": "assistant", name: text}
