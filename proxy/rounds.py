@@ -50,6 +50,7 @@ class Round:
         self._limit = limit
         self._joint = joint
         self._decided = False
+        self._size = 0  # bytes withheld
         self.again: bytes | None = None
         """The request that asks again, once this round has left something to be asked for."""
         self.withheld: list[sse.Event] = []
@@ -126,7 +127,8 @@ class Round:
 
     def _withhold(self, events: list[sse.Event]) -> list[sse.Event]:
         self.withheld += events
-        return self.release() if sum(len(one.raw) for one in self.withheld) > self._limit else []
+        self._size += sum(len(event.raw) for event in events)
+        return self.release() if self._size > self._limit else []
 
 
 class Rounds:

@@ -34,18 +34,8 @@ class Turn:
     """One choice of a streamed answer."""
 
     __slots__ = (
-        *(
-            "_consumed",
-            "_last",
-            "_native",
-            "_passes",
-            "_recovery",
-            "_splitter",
-            "_tally",
-            "_thought",
-            "_toolbox",
-        ),
-        *("ended", "left", "names", "said"),
+        *("_consumed", "_last", "_native", "_passes", "_recovery", "_splitter", "_tally", "_thought"),
+        *("_toolbox", "ended", "left", "names", "said"),
     )
 
     def __init__(self, rule: Rule, toolbox: Toolbox = EMPTY, tally: Tally | None = None) -> None:
