@@ -124,7 +124,7 @@ def test_without_a_call_nothing_happens(
         assert fold(made) == fold(streamed(raw, form.rule, {}))
         assert tally.retries == tally.retry_failures == len(asked) <= 1
         if asked:
-            assert (finish, content.strip()) == ("stop", "")
+            assert (finish, hear(made).content.strip()) == ("stop", "")
     answer = write_whole(parts, finish)
     assert run_whole([answer], rule)[0] == rewritten(answer, form.rule, {})
 
