@@ -21,6 +21,9 @@ from proxy.response import Rewriter
 from proxy.splitter import Channel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from proxy.rounds import Round
     from proxy.rules import Rule
     from proxy.spans import Lane
     from proxy.tally import Tally
@@ -76,7 +79,7 @@ class Run:
         self._stops = _compile_stops("")
 
     @classmethod
-    def learn(cls, event: sse.Event, around: tuple[bytes, bytes], rewriter: Rewriter) -> Self | None:
+    def learn(cls, event: sse.Event, around: tuple[bytes, bytes], rewriter: Rewriter | Round) -> Self | None:
         """Return the run that an event belongs to; None when it carries more than one text."""
         chunk = chat.read_chunk(event.data)
         found = chat.choices(chunk) if chunk else []
@@ -189,11 +192,16 @@ class Stream:
         max_event_bytes: int,
         toolbox: Toolbox = EMPTY,
         tally: Tally | None = None,
+        before: Callable[[Rewriter], Round] | None = None,
     ) -> None:
-        """Begin an answer under a rule; see `Decoder` for the limit and `Rewriter` for the rest."""
+        """Begin an answer under a rule; see `Decoder` for the limit and `Rewriter` for the rest.
+
+        `before` makes what the events go through instead of the `Rewriter` alone.
+        """
         self._max_event_bytes = max_event_bytes
         self._decoder = sse.Decoder(max_event_bytes)
-        self._rewriter = Rewriter(rule, hides_prompt=hides_prompt, toolbox=toolbox, tally=tally)
+        rewriter = Rewriter(rule, hides_prompt=hides_prompt, toolbox=toolbox, tally=tally)
+        self._rewriter = before(rewriter) if before else rewriter
         self._runs: list[Run] = []
         self._aligned = False  # what comes next begins an event
         self.overflow = False
@@ -248,6 +256,10 @@ class Stream:
         if cut < len(_BLANK):
             return self._feed_events(block)
         return self._feed_block(block[:cut]) + self._feed_block(block[cut:])
+
+    def sum_up(self) -> None:
+        """Bring the tally up to date: text that passes unread is counted there now and then only."""
+        self._rewriter.sum_up()
 
     def finish(self) -> bytes:
         """End a stream that ended; return what is left of it."""

@@ -240,16 +240,6 @@ REFUSED = [
         ],
     ),
     (
-        "not built values",
-        (
-            "inlineThinkTagModels:\n- model: a\n  toolCallRecovery: promote\n"
-            "- model: b\n  toolCallRecovery: retry\n"
-        ),
-        [
-            "5: inlineThinkTagModels[1].toolCallRecovery: retry is not built yet in this version",
-        ],
-    ),
-    (
         "retries true",
         "inlineThinkTagModels: [{model: a, maxRetries: true}]\n",
         ["1: inlineThinkTagModels[0].maxRetries: must be a number"],

@@ -16,7 +16,7 @@ from proxy.calls.dialects import DIALECTS
 from proxy.calls.finder import Finder
 from tests.toolcalls.cases import CASES, MALFORMED, QWEN, TOOLS
 from tests.toolcalls.counting import lines_run
-from tests.toolcalls.feeding import C, R, find, raw, recover
+from tests.toolcalls.feeding import C, R, find, raw, recover, watch
 
 many = settings(max_examples=200, deadline=None)
 
@@ -131,9 +131,12 @@ def test_what_is_not_recovered_is_said_as_without_recovery(
         assert len("".join(text for _, text in out)) < len(said)
         assert all(call.name in TOOLS for call in recovery.calls)
         assert not any(channel is C for channel, _ in out)
-    noted, watching = recover(plain, TOOLS, cuts, stopped=stopped, holds=False)
+    noted, watching = watch(plain, TOOLS, cuts, stopped=stopped)
     assert noted == plain
-    assert watching.blocks == recovery.blocks
+    assert (watching.left.blocks if watching.left else []) == recovery.blocks
+    if watching.left:
+        assert watching.left.thought == "".join(text for channel, text in plain if channel is R)
+        assert watching.left.content == "".join(text for channel, text in plain if channel is C)
 
 
 json_values = st.recursive(

@@ -132,16 +132,6 @@ def test_a_turn_is_over_once() -> None:
     assert len(recovery.calls) == 1
 
 
-def test_without_holding_every_span_passes_at_once_and_calls_are_noted() -> None:
-    recovery = Recovery(TOOLS, holds=False)
-    spans = [Span(R, char, at) for at, char in enumerate(f"a {HERMES} b {UNKNOWN} c {QWEN} d", 1)]
-    for span in spans:
-        assert recovery.feed([span]) == [span]
-    assert recovery.finish(stopped=True) == []
-    assert [block.raw for block in recovery.blocks] == [HERMES, QWEN]
-    assert recovery.calls == []
-
-
 def test_a_flood_of_calls_is_released() -> None:
     count = RUN_LIMIT // len(TIME) + 2
     out, recovery = recover([(R, TIME * count)], TOOLS, range(0, count * len(TIME), 5000))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from proxy.rules import ReasoningField, Rule, Start, Unterminated, Whitespace
 from proxy.splitter import Channel, Splitter
-from proxy.turn import NAMES
+from proxy.texts import NAMES
 from tests.wire.streams import (
     DONE,
     REASONING,
