@@ -82,6 +82,9 @@ async def test_a_request_is_one_span_in_the_clients_trace_with_the_servers_below
         "think_proxy.upstream": "default",
         "think_proxy.outcome": "answered",
         "think_proxy.rewritten": True,
+        "think_proxy.engaged": True,
+        "think_proxy.reasoning_chars": 1,
+        "think_proxy.content_chars": 1,
     }
     assert dict(span.resource.attributes)["service.name"] == "think-proxy"
 
