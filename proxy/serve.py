@@ -17,7 +17,7 @@ import uvloop
 from proxy.app import App
 from proxy.endpoint import Endpoint
 from proxy.reload import follow
-from proxy.server import OPTIONS, Server
+from proxy.server import Server
 from proxy.settings import Listen, Settings
 from proxy.telemetry import LOGGER, configure
 from proxy.worker import READY, obey
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from proxy.reload import Source
-
-__all__ = ["OPTIONS", "beside", "serve"]
 
 _START_S = 10
 
@@ -56,6 +54,7 @@ def serve(source: Source, announcement: str = "think-proxy on {url}", *, workers
         sys.exit(1)
 
     def announce() -> None:
+        _spare_the_collector()
         sys.stdout.write(f"{announcement.format(url=endpoint.url)}\n")
         sys.stdout.flush()
 
@@ -74,6 +73,13 @@ def serve(source: Source, announcement: str = "think-proxy on {url}", *, workers
         endpoint.remove()
     if code:
         sys.exit(code)
+
+
+def _spare_the_collector() -> None:
+    """Tell it that what was imported and built so far stays: it need not look at that again."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def _raise_file_limit() -> None:
@@ -107,6 +113,10 @@ async def _serve_alone(source: Source, endpoint: Endpoint, announce: Callable[[]
 def _run_worker(sockets: list[socket.socket], settings: Settings, wire: socket.socket) -> None:
     """Serve as one of several, and obey the parent."""
 
+    def announce() -> None:
+        _spare_the_collector()
+        wire.sendall(READY)
+
     async def main() -> None:
         app = App(settings)
         server = Server(app, sockets, settings, app)
@@ -116,7 +126,7 @@ def _run_worker(sockets: list[socket.socket], settings: Settings, wire: socket.s
             loop.add_signal_handler(number, server.stop)
         obeying = loop.create_task(obey(wire, server, partial(reload, app, server)))
         try:
-            await server.run(lambda: wire.sendall(READY))
+            await server.run(announce)
         finally:
             obeying.cancel()
 

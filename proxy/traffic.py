@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from uvicorn.server import ServerState
-
 if TYPE_CHECKING:
+    from proxy.listener import ClientConnection
     from proxy.settings import Settings
 
 
-class Traffic(ServerState):
+class Traffic:
     """All connections of one process, and what they go by."""
 
     def __init__(self, settings: Settings) -> None:
         """Begin without any; `settings` may be replaced at any time."""
-        super().__init__()
         self.settings = settings
+        self.connections: set[ClientConnection] = set()
+        """Those that are open."""
+        self.tasks: set[asyncio.Task[None]] = set()
+        """Those that serve a request."""
         self.is_draining = False
         """Every answer is the last one of its connection."""
         self.lost = asyncio.Event()

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parent.parent / "proxy"
 
 SPLITTING = {"rules", "presets", "markers", "lines", "hold", "spans", "block", "content", "splitter"}
 TEXT = SPLITTING | {"calls"}
-WIRE = {"sse", "chat", "logprobs", "headers", "gate", "errors", "reply"}
+WIRE = {"sse", "chat", "logprobs", "headers", "gate", "errors", "reply", "intake"}
 TURN = {
     *("prompt", "history", "request", "tools", "reasoning", "promotion", "turn", "message", "response"),
     *("stream", "offline", "tally"),

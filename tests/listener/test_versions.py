@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.listener.listening import listening
 from tests.servers import raw_server, read_request
 from tests.transport import wire
-from tests.transport.proxying import LISTED
+from tests.transport.proxying import LISTED, proxying
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -35,7 +34,7 @@ def old(raw: bytes) -> bytes:
 
 
 async def test_http_1_0_gets_a_stream_without_chunks() -> None:
-    async with raw_server(stream) as upstream, listening(upstream.url) as proxy, proxy.connect() as client:
+    async with raw_server(stream) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
         await client.send(old(wire.chat(LISTED, stream=True)))
         head = await client.head()
         assert (head.status, head.header("transfer-encoding"), head.header("connection")) == (
@@ -50,7 +49,7 @@ async def test_http_1_0_gets_a_stream_without_chunks() -> None:
 
 
 async def test_http_1_0_gets_an_answer_with_a_length() -> None:
-    async with raw_server(echo) as upstream, listening(upstream.url) as proxy, proxy.connect() as client:
+    async with raw_server(echo) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
         reply = await client.ask(old(wire.request("/v1/embeddings", b"hello", "connection: keep-alive")))
         assert (reply.body, reply.header("content-length")) == (b"hello", "5")
         assert await client.rest() == b""
@@ -62,14 +61,14 @@ async def test_http_1_0_gets_errors_and_heads_too() -> None:
         (wire.request("/metrics", method="HEAD"), 404),
         (wire.request("/healthz"), 200),
     ):
-        async with listening("http://127.0.0.1:9") as proxy, proxy.connect() as client:
+        async with proxying("http://127.0.0.1:9") as proxy, proxy.connect() as client:
             reply = await client.ask(old(raw))
             assert (reply.status, reply.header("transfer-encoding")) == (status, None)
             assert await client.rest() == b""
 
 
 async def test_http_1_0_is_not_told_to_continue() -> None:
-    async with raw_server(echo) as upstream, listening(upstream.url) as proxy, proxy.connect() as client:
+    async with raw_server(echo) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
         raw = old(wire.request("/v1/embeddings", b"hello", "expect: 100-continue"))
         assert (await client.ask(raw)).status == 200
 
@@ -94,7 +93,7 @@ async def test_a_request_that_offers_another_protocol_is_served_in_this_one(
     else:
         head = wire.request("/v1/embeddings", b"", "transfer-encoding: chunked", *fields)
         raw = head + wire.chunk(body) + wire.LAST_CHUNK
-    async with raw_server(echo) as upstream, listening(upstream.url) as proxy, proxy.connect() as client:
+    async with raw_server(echo) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
         for _ in range(2):
             for start in range(0, len(raw), cut):
                 await client.send(raw[start : start + cut])
@@ -108,13 +107,13 @@ async def test_a_request_that_offers_another_protocol_is_served_in_this_one(
 async def test_offers_that_come_at_once_are_served_one_by_one() -> None:
     bodies = [b"one", b"", b"three"]
     raw = b"".join(wire.request("/v1/embeddings", body, *OFFERS["java"]) for body in bodies)
-    async with raw_server(echo) as upstream, listening(upstream.url) as proxy, proxy.connect() as client:
+    async with raw_server(echo) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
         await client.send(raw)
         assert [(await client.reply()).body for _ in bodies] == [b"one", b"nothing", b"three"]
 
 
 async def test_an_offer_does_not_widen_the_head() -> None:
-    async with listening("http://127.0.0.1:9", max_header_bytes=300) as proxy, proxy.connect() as client:
+    async with proxying("http://127.0.0.1:9", max_header_bytes=300) as proxy, proxy.connect() as client:
         raw = wire.request("/v1/embeddings", b"x", f"x-long: {'a' * 300}", *OFFERS["java"])
         assert (await client.ask(raw)).status == 431
 
@@ -122,5 +121,5 @@ async def test_an_offer_does_not_widen_the_head() -> None:
 @pytest.mark.parametrize(("path", "status"), [("/v1/realtime", 404), ("/v1/models", 200)])
 async def test_a_websocket_is_answered_in_plain_http(path: str, status: int) -> None:
     fields = (*OFFERS["websocket"], "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==")
-    async with raw_server(echo) as upstream, listening(upstream.url) as proxy, proxy.connect() as client:
+    async with raw_server(echo) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
         assert (await client.ask(wire.request(path, None, *fields))).status == status

@@ -189,7 +189,8 @@ def tasks_of_the_proxy() -> list[asyncio.Task[object]]:
     return [task for task, it in coroutines if package in Path(it.cr_code.co_filename).parents]  # type: ignore[union-attr]
 
 
-async def test_hundreds_of_aborts_at_random_moments_leave_nothing_open() -> None:
+@pytest.mark.parametrize("rounds", [12, pytest.param(120, marks=pytest.mark.slow)])
+async def test_aborts_at_random_moments_leave_nothing_open(rounds: int) -> None:
     """Each client leaves after a random number of turns of the loop, in whatever phase that is."""
     moments = random.Random(7)
 
@@ -220,7 +221,7 @@ async def test_hundreds_of_aborts_at_random_moments_leave_nothing_open() -> None
                 at_work.append(len(tasks_of_the_proxy()))
 
         at_work: list[int] = []
-        for _round in range(16):
+        for _round in range(rounds):
             await asyncio.gather(*(ask_and_leave() for _ in range(25)))
             if _round % 4 == 0:
                 proxy.app.reload(settings_for(upstream.url))
@@ -230,11 +231,11 @@ async def test_hundreds_of_aborts_at_random_moments_leave_nothing_open() -> None
         left_open = [made for made in upstream.connections if not made.closed.is_set()]
         # Answers that were read to their end may have left a connection to be used again.
         await asyncio.gather(*(made.wait_closed() for made in left_open))
-        assert len(upstream.connections) > 80
+        assert len(upstream.connections) > 5 * rounds
         assert proxy.app.worlds == {proxy.app.world}
         assert proxy.app.world.routes.first.live == 0
-        assert max(at_work) > 0
-        assert tasks_of_the_proxy() == []
+        assert max(at_work) > 1
+        assert tasks_of_the_proxy() == [proxy.run]
 
 
 def outcomes(caplog: pytest.LogCaptureFixture) -> list[str]:
