@@ -165,6 +165,9 @@ class Intake:
             raise MalformedError("HTTP/1.1 is spoken here, and no tunnel is opened.")
         if self._parser.should_upgrade():
             return
+        codings = [value.lower() for name, value in self._headers if name == b"transfer-encoding"]
+        if codings not in ([], [b"chunked"]):
+            raise MalformedError("A body may come in chunks, and in no other transfer coding.")
         target = httptools.parse_url(self._target)
         path = target.path or b"/"
         if not path.isascii():

@@ -153,7 +153,7 @@ class ClientConnection(asyncio.Protocol):
         if self._is_answered:
             self._run(cycle)
         else:
-            self._flow.pause_reading()
+            # Reading goes on, within bounds: nothing else tells that the client left.
             self._waiting.append(cycle)
         self._last = cycle
 

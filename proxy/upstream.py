@@ -219,9 +219,9 @@ class Upstream:
                 "(timeouts.connectSeconds in the proxy's configuration)."
             ) from None
         except ssl.SSLCertVerificationError as error:
-            reason = str(getattr(error, "verify_message", None) or error.strerror).rstrip(".")
+            found = getattr(error, "verify_message", None) or str(error.strerror)
             raise UnreachableError(
-                f"The certificate of the model server at {self.url} is not accepted ({reason}). "
+                f"The certificate of the model server at {self.url} is not accepted ({found.rstrip('.')}). "
                 "`caFile` in the proxy's configuration names the certificates to check it against."
             ) from error
         except _NO_CONNECTION as error:

@@ -117,6 +117,8 @@ async def test_a_client_that_sends_for_ever_is_left(monkeypatch: pytest.MonkeyPa
         b"POST /v1/embeddings HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
         b"POST /v1/embeddings HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
         b"POST /v1/embeddings HTTP/1.1\r\ntransfer-encoding: gzip\r\n\r\n",
+        b"POST /v1/embeddings HTTP/1.1\r\ntransfer-encoding: gzip, chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        b"POST /v1/embeddings HTTP/1.1\r\ntransfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
         b"POST /v1/embeddings HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
         b"GET /v1/models HTTP/1.1\r\nhost: a\r\n folded\r\n\r\n",
         b"CONNECT evil.test:80 HTTP/1.1\r\nhost: evil.test:80\r\n\r\nGET /v1/models HTTP/1.1\r\n\r\n",
@@ -197,6 +199,17 @@ async def test_a_body_that_breaks_off_ends_its_request() -> None:
         assert not upstream.connections
 
 
+@pytest.mark.parametrize("sends", [True, False])
+async def test_a_refusal_before_the_body_was_asked_for_ends_the_connection(sends: bool) -> None:
+    """The client may leave the body out, and then it would take its next request for it."""
+    fields = ("expect: 100-continue", "content-length: 50")
+    async with proxying(NOBODY, api_keys=("sk",)) as proxy, proxy.connect() as client:
+        reply = await client.ask(wire.request("/v1/embeddings", None, *fields, method="POST"))
+        assert (reply.status, reply.header("connection")) == (401, "close")
+        await client.send(b"x" * 50 if sends else wire.request("/healthz"))
+        assert await client.rest() == b""
+
+
 async def test_requests_at_once_are_answered_in_their_order() -> None:
     async with raw_server(echo) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
         bodies = [b"%d" % number for number in range(6)]
@@ -217,15 +230,24 @@ async def test_too_many_requests_at_once_end_the_connection() -> None:
         assert 0 < answered < 20
 
 
-async def test_a_client_that_left_frees_every_request_that_it_sent_at_once() -> None:
+@pytest.mark.parametrize("behind", [1, 3, 20])
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_a_client_that_left_frees_every_request_that_it_sent_at_once(
+    behind: int, at_once: bool
+) -> None:
     async def keep_silent(_: RawRequest, reader: StreamReader, __: StreamWriter) -> None:
         await reader.read()
 
+    more = wire.request("/v1/embeddings", b"2") * behind
     async with raw_server(keep_silent) as upstream, proxying(upstream.url) as proxy:
         async with proxy.connect() as client:
-            await client.send(wire.request("/v1/embeddings", b"1") * 2)
+            await client.send(wire.request("/v1/embeddings", b"1") + (more if at_once else b""))
             running = await upstream.connection()
+            if not at_once:
+                await client.send(more)
+                async with proxy.connect() as other:
+                    await other.ask(wire.request("/healthz"))  # what came before it has been read by then
         await running.wait_peer_closed()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WAIT_S):
             await proxy.traffic.quiet()
         assert len(upstream.connections) == 1
