@@ -237,7 +237,7 @@ class ClientConnection(asyncio.Protocol):
         elif cycle is not None and not cycle.response_complete:
             self._end_after_last()
             return
-        self._transport.write(refuse(error, self._intake.method))
+        self._transport.write(refuse(error, self._intake.method, self._traffic.report))
         self._close_gently()
 
     def _end_after_last(self) -> None:

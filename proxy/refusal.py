@@ -1,4 +1,4 @@
-"""The answer to what is no request: the application never saw it, so it is written and logged here."""
+"""The answer to what is no request: the application never saw it, so it is written and reported here."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from uuid import uuid4
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from proxy.telemetry import RequestReport, log_request
+from proxy.telemetry import RequestReport
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from proxy.errors import ProxyError
 
 
-def refuse(error: ProxyError, method: str) -> bytes:
-    """Return the whole answer, the last one of its connection; only the method of what came is logged."""
+def refuse(error: ProxyError, method: str, report: Callable[[RequestReport], None]) -> bytes:
+    """Report it, without anything of what came but the method, and return the whole answer."""
     request_id = uuid4().hex
-    log_request(
+    report(
         RequestReport(
             request_id=request_id,
             method=method,

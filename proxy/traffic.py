@@ -5,9 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from proxy.telemetry import log_request
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from proxy.listener import ClientConnection
     from proxy.settings import Settings
+    from proxy.telemetry import RequestReport
 
 
 class Traffic:
@@ -22,6 +27,8 @@ class Traffic:
         """Those that serve a request."""
         self.is_draining = False
         """Every answer is the last one of its connection."""
+        self.report: Callable[[RequestReport], None] = log_request
+        """Takes what became of a request that was refused before it was one."""
         self.lost = asyncio.Event()
         """Set when a connection has ended."""
 

@@ -10,6 +10,7 @@ import pytest
 from tests.servers import WAIT_S, raw_server
 from tests.transport import wire
 from tests.transport.proxying import LISTED, PLAIN, proxying
+from tests.transport.scripts import keep_silent
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -129,9 +130,6 @@ async def test_another_stream_that_takes_too_long_is_cut() -> None:
 
 
 async def test_a_request_without_an_answer_yet_is_refused() -> None:
-    async def keep_silent(_: RawRequest, reader: StreamReader, __: StreamWriter) -> None:
-        await reader.read()
-
     async with (
         raw_server(keep_silent) as upstream,
         proxying(upstream.url, drain_s=0.05) as proxy,

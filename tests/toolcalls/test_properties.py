@@ -14,11 +14,12 @@ from proxy.calls.call import Block, Call, Parameter
 from proxy.calls.coercion import write_arguments
 from proxy.calls.dialects import DIALECTS
 from proxy.calls.finder import Finder
+from tests.examples import up_to
 from tests.toolcalls.cases import CASES, MALFORMED, QWEN, TOOLS
 from tests.toolcalls.counting import lines_run
 from tests.toolcalls.feeding import C, R, find, raw, recover
 
-many = settings(max_examples=200, deadline=None)
+many = settings(max_examples=up_to(200), deadline=None)
 
 MARKERS = sorted(
     {
