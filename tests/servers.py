@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 
-WAIT_S = 10.0
+WAIT_S = 30.0
 """Seconds after which a wait fails: far beyond any that succeeds, so it never decides a test."""
 
 

@@ -173,7 +173,7 @@ everything = st.builds(
 
 
 @hypothesis_settings(
-    max_examples=up_to(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=up_to(60), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(everything)
 def test_what_is_printed_loads_back(tmp_path: Path, settings: Settings) -> None:

@@ -632,7 +632,7 @@ def test_a_message_never_shows_a_value(tmp_path: Path, text: str) -> None:
 
 
 @hypothesis_settings(
-    max_examples=up_to(300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=up_to(300), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(
     st.one_of(

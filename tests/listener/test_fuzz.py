@@ -195,7 +195,7 @@ def conversations(draw: st.DrawFn) -> list[bytes]:
     return [raw[start:end] for start, end in zip([0, *cuts], [*cuts, len(raw)], strict=True)]
 
 
-@settings(max_examples=up_to(150), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=up_to(150), suppress_health_check=list(HealthCheck))
 @given(conversations())
 @example([b"GET / HTTP/1.1\r\n"])
 @example(
@@ -212,7 +212,7 @@ def test_a_client_that_ends_its_side(port: int, pieces: list[bytes]) -> None:
     )
 
 
-@settings(max_examples=up_to(60), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=up_to(60), suppress_health_check=list(HealthCheck))
 @given(requests())
 @example(b"GET /v1/models HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
 @example(b"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: 5\r\nconnection: close\r\n\r\n")

@@ -13,7 +13,7 @@ from proxy.server import KEEP_ALIVE_S
 from tests.servers import WAIT_S, raw_server
 from tests.transport import wire
 from tests.transport.proxying import proxying
-from tests.transport.scripts import keep_silent
+from tests.transport.scripts import keep_silent, refuse_all
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -154,6 +154,42 @@ async def test_half_a_head_waits_no_longer_than_a_request_may(part: bytes | None
         assert reply.error() == LATE
         assert "requestSeconds" in reply.json()["error"]["message"]
         assert await client.rest() == b""
+
+
+@pytest.mark.parametrize(
+    ("begin", "drop"),
+    [
+        (b"GET /v1/models HTTP/1.1\r\nx-long: ", b"a"),
+        (b"GET /v1/models HTTP/1.1\r\n", b"x: y\r\n"),
+        (b"", b"\r\n"),
+        (wire.request("/v1/embeddings", None, "content-length: 9999999", method="POST"), b"a"),
+        (wire.request("/v1/embeddings", b"", "transfer-encoding: chunked"), b"1\r\na\r\n"),
+        (wire.request("/v1/embeddings", b"", "transfer-encoding: chunked") + b"5;a=", b"a"),
+        (wire.request("/nothing", None, "content-length: 9999999", method="POST"), b"a"),
+    ],
+    ids=["field", "fields", "blank lines", "body", "chunks", "extension", "body that is refused"],
+)
+async def test_what_comes_in_drops_has_no_more_time_than_what_does_not(begin: bytes, drop: bytes) -> None:
+    async with (
+        raw_server(refuse_all) as upstream,
+        proxying(upstream.url, timeouts={"request_s": 0.2}) as proxy,
+        proxy.connect() as client,
+    ):
+        await client.send(begin)
+
+        async def drip() -> None:
+            while True:
+                client.writer.write(drop)
+                await asyncio.sleep(0.01)
+
+        dripping = asyncio.create_task(drip())
+        try:
+            reply = await client.reply()
+            assert reply.status == (404 if b"/nothing" in begin else 408)
+            assert await client.rest() == b""
+        finally:
+            dripping.cancel()
+        assert not upstream.connections
 
 
 async def test_the_rest_of_a_refused_body_is_not_waited_for_either() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.servers import raw_server, read_request
 from tests.transport import wire
-from tests.transport.proxying import LISTED, proxying
+from tests.transport.proxying import LISTED, PLAIN, proxying
+from tests.transport.scripts import serve
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -46,6 +48,59 @@ async def test_http_1_0_gets_a_stream_without_chunks() -> None:
         assert wire.texts(wire.events(body)) == ("why", "so")
         assert body.startswith(b"data: ")
         assert body.endswith(wire.DONE)
+
+
+def by_nginx(model: str, *fields: str) -> bytes:
+    """Ask for a stream as nginx does with `proxy_pass` alone (ngx_http_proxy_module, proxy_http_version)."""
+    return old(wire.chat(model, "connection: close", "x-real-ip: 10.0.0.1", *fields, stream=True))
+
+
+@pytest.mark.parametrize("model", [LISTED, PLAIN])
+@pytest.mark.parametrize("fields", [(), ("connection: keep-alive",)])
+@pytest.mark.parametrize("framed", [True, False], ids=["chunks", "until the end"])
+async def test_behind_nginx_a_stream_is_its_events_and_ends_with_the_connection(
+    model: str, fields: tuple[str, ...], framed: bool
+) -> None:
+    pieces = [wire.event("<think>why"), wire.event("</think>so", "stop"), wire.DONE]
+    go = asyncio.Event()
+
+    async def script(request: RawRequest, _: StreamReader, writer: StreamWriter) -> None:
+        assert request.header("connection") is None
+        head = (
+            wire.STREAM_HEAD if framed else wire.STREAM_HEAD.replace(b"transfer-encoding: chunked\r\n", b"")
+        )
+        for number, piece in enumerate(pieces):
+            writer.write((b"" if number else head) + (wire.chunk(piece) if framed else piece))
+            await go.wait()
+        writer.write(wire.LAST_CHUNK if framed else b"")
+
+    async with raw_server(script) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
+        await client.send(by_nginx(model, *fields))
+        head = await client.head()
+        assert (head.status, head.header("connection")) == (200, "close")
+        assert not {"transfer-encoding", "content-length"} & {name for name, _ in head.headers}
+        assert head.header("x-accel-buffering") == "no"
+        body = await client.until(b"\n\n")  # it comes while the rest is still to be sent
+        go.set()
+        body += await client.rest()
+        if model == PLAIN:
+            assert body == b"".join(pieces)
+        else:
+            *made, last = wire.events(body)
+            assert (wire.texts(made), last) == (("why", "so"), "[DONE]")
+            assert b"".join(b"data: " + part for part in body.split(b"data: ")[1:]) == body
+
+
+@pytest.mark.parametrize("model", [LISTED, PLAIN])
+async def test_behind_nginx_a_stream_that_breaks_is_told_in_it_or_cut(model: str) -> None:
+    broken = serve(wire.STREAM_HEAD, wire.chunk(wire.event("<think>why</thi")))
+    async with raw_server(broken) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
+        await client.send(by_nginx(model))
+        await client.head()
+        body = await client.rest()
+    events = wire.events(body)
+    assert (events[-1].get("error", {}).get("code") == "upstream_broken") is (model == LISTED)
+    assert b"[DONE]" not in body
 
 
 async def test_http_1_0_gets_an_answer_with_a_length() -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from proxy.rules import Rule
 
-many = settings(max_examples=up_to(200), deadline=None)
+many = settings(max_examples=up_to(200))
 cuts = st.lists(st.integers(0, 400), max_size=12)
 forms = st.sampled_from(FORMS)
 
@@ -96,7 +96,7 @@ def test_mixed_deltas(parts: list[tuple[str, str]], rule: Rule, finish: str | No
         assert fold(made) == fold(streamed(raw, rule, {}))
 
 
-@settings(max_examples=up_to(120), deadline=None)
+@settings(max_examples=up_to(120))
 @given(streams(), rules, st.lists(st.integers(0, 1 << 16), max_size=6))
 def test_any_stream(raw: bytes, rule: Rule, places: list[int]) -> None:
     made = streamed(raw, rule, cuts=[place % (len(raw) + 1) for place in places])
@@ -107,7 +107,7 @@ words = st.lists(st.sampled_from(["a", " b", "\n", " ", "é", "`", "{", ">", "th
 closers = st.sampled_from(["</think>", "</think>c", "</think>\n\nc"])
 
 
-@settings(max_examples=up_to(60), deadline=None)
+@settings(max_examples=up_to(60))
 @given(words, words, closers, st.booleans(), st.booleans())
 def test_prose_goes_out_as_without_recovery(
     before: list[str], behind: list[str], closer: str, native: bool, ends: bool

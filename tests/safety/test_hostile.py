@@ -165,7 +165,7 @@ def write(head: tuple[bytes, bytes, bytes, list[tuple[bytes, bytes]]], body: byt
 
 
 @hypothesis_settings(
-    max_examples=up_to(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=up_to(150), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(st.one_of(st.builds(write, heads, bodies), st.binary(max_size=200)))
 @example(b"GET / HTTP/1.1\r\n\r\n" * 50)

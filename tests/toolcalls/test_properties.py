@@ -19,7 +19,7 @@ from tests.toolcalls.cases import CASES, MALFORMED, QWEN, TOOLS
 from tests.toolcalls.counting import lines_run
 from tests.toolcalls.feeding import C, R, find, raw, recover
 
-many = settings(max_examples=up_to(200), deadline=None)
+many = settings(max_examples=up_to(200))
 
 MARKERS = sorted(
     {

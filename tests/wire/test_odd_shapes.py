@@ -171,7 +171,7 @@ chunk_like = json_values | st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=up_to(250), deadline=None)
+@settings(max_examples=up_to(250))
 @given(st.lists(chunk_like, max_size=5), st.booleans())
 def test_nothing_raises(values: list[Any], done: bool) -> None:
     raw = b"".join(b"data: " + json.dumps(value).encode() + b"\n\n" for value in values) + DONE * done
@@ -180,7 +180,7 @@ def test_nothing_raises(values: list[Any], done: bool) -> None:
             assert made.raw
 
 
-@settings(max_examples=up_to(100), deadline=None)
+@settings(max_examples=up_to(100))
 @given(
     st.lists(
         st.sampled_from(
