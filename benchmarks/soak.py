@@ -4,9 +4,8 @@ Usage: python benchmarks/soak.py [--streams 1000] [--seconds 90] [--rate 20] [--
 
 The proxy runs on one core, however many its workers; the model server and the clients share this process, on
 the other. Every stream that nobody broke has to be complete and in order, of a broken one what came has to
-be.
-In the end no connection may be left, the proxy has to stop at once, and its memory must not have grown after
-the first minute (in a shorter run: after a third of it). Prints the figures; the exit status is 1 when
+be. In the end no connection may be left, the proxy has to stop at once, and its memory must not have grown
+after the first minute (in a shorter run: after a third of it). Prints the figures; the exit status is 1 when
 something was wrong.
 """
 
