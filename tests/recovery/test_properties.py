@@ -136,7 +136,8 @@ def write_runs(seed: random.Random) -> bytes:
     return raw
 
 
-@pytest.mark.parametrize("number", range(150))
+@pytest.mark.share
+@pytest.mark.parametrize("number", range(up_to(150)))
 def test_random_runs(number: int) -> None:
     """The shortcut for runs against the full way (see `streamed`), cut between events and within them."""
     seed = random.Random(number)
