@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
 
 from proxy.listener import LINGER_S
 from proxy.server import KEEP_ALIVE_S
-from tests.servers import WAIT_S, raw_server
+from tests.servers import WAIT_S, raw_server, read_request
 from tests.transport import wire
 from tests.transport.proxying import proxying
 from tests.transport.scripts import keep_silent, refuse_all
@@ -252,6 +253,34 @@ async def test_requests_at_once_are_answered_in_their_order() -> None:
         bodies = [b"%d" % number for number in range(6)]
         await client.send(b"".join(wire.request("/v1/embeddings", body) for body in bodies))
         assert [(await client.reply()).body for _ in bodies] == bodies
+
+
+async def test_of_a_large_request_that_waits_little_is_held_until_it_is_its_turn() -> None:
+    go = asyncio.Event()
+
+    async def script(request: RawRequest, reader: StreamReader, writer: StreamWriter) -> None:
+        while True:
+            await go.wait()
+            writer.write(wire.answer(b"%d" % len(request.body)))
+            request = await read_request(reader)
+
+    body = bytes(24 * 2**20)
+    async with raw_server(script) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
+        await client.send(wire.request("/v1/embeddings", b"1"))
+        await upstream.connection()
+        tracemalloc.start()
+        client.writer.write(wire.request("/v1/embeddings", body))
+        left, still = len(body), 0
+        while still < 500:  # turns of the loop in which nothing more was taken
+            await asyncio.sleep(0)
+            now = client.writer.transport.get_write_buffer_size()
+            left, still = now, still + 1 if now == left else 0
+        held_bytes = tracemalloc.get_traced_memory()[0] - len(body)  # the client holds that until all is sent
+        tracemalloc.stop()
+        assert left > 0
+        assert held_bytes < 2**20
+        go.set()
+        assert [(await client.reply()).body for _ in range(2)] == [b"1", b"%d" % len(body)]
 
 
 async def test_nonsense_behind_a_request_does_not_spoil_its_answer() -> None:
