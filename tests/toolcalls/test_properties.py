@@ -14,9 +14,9 @@ from proxy.calls.call import Block, Call, Parameter
 from proxy.calls.coercion import write_arguments
 from proxy.calls.dialects import DIALECTS
 from proxy.calls.finder import Finder
+from tests.counting import lines_run
 from tests.examples import up_to
 from tests.toolcalls.cases import CASES, MALFORMED, QWEN, TOOLS
-from tests.toolcalls.counting import lines_run
 from tests.toolcalls.feeding import C, R, find, raw, recover
 from tests.toolcalls.scale import at_both_scales, scaled
 
