@@ -28,8 +28,8 @@ test: $(VENV)/.stamp-dev ## Run the tests, with branch coverage
 test-fast: $(VENV)/.stamp-dev ## The same without coverage
 	$(PY) -m pytest -n auto -m 'not slow and not clients and not live' $(ARGS)
 
-test-slow: $(VENV)/.stamp-dev ## Run the tests that take long: hostile sizes, archives, processes
-	$(PY) -m pytest -n auto -m 'slow and not clients and not live' $(ARGS)
+test-slow: $(VENV)/.stamp-dev ## Run the tests that take long, and properties with all their examples
+	TEST_EXAMPLES=all $(PY) -m pytest -n auto -m '(slow or share or hypothesis) and not clients and not live' $(ARGS)
 
 # Clients in Python and Node, each from its lock; the Node that runs them comes with them, npm has to be there.
 test-clients: $(VENV)/.stamp-dev $(CLIENTS_VENV)/.stamp $(NODE_MODULES) ## Run real clients against the proxy (needs npm)

@@ -63,6 +63,9 @@ class Cycle(RequestResponseCycle):
             if self.scope["http_version"] == "1.0" and b"content-length" not in names:
                 # Neither a length nor chunks: each piece is then declared to be what was expected.
                 self._ends_by_close, self.chunked_encoding = True, False
+            if self.waiting_for_100_continue:
+                # Whether the body that was not asked for still comes, nobody can tell (RFC 9110, 10.1.1).
+                self.keep_alive = False
             if not self.keep_alive and b"connection" not in names:
                 message["headers"] = [*fields, (b"connection", b"close")]  # older uvicorns do not say it
         elif message["type"] == "http.response.body":

@@ -57,20 +57,20 @@ class Exchange:
     def admit(self) -> None:
         """Check the key of the request, and take it away.
 
-        A browser asks for leave (a preflight) without one.
+        A browser asks for leave (a preflight) without one. Only `cors` answers that, before it comes here:
+        the model server hears of nobody who has no key.
 
         Raises:
             CredentialError: it has none that opens the proxy.
         """
         client, keys = self._client, self._world.keys
-        if keys.admit(client.headers):
-            client.headers = keys.strip(client.headers)
-        elif headers.is_preflight(client.method, client.headers):
-            client.headers = headers.without(client.headers, headers.CREDENTIALS)
-        else:
+        if not keys.admit(client.headers):
+            hint = " Browsers ask without one first: `cors` in the proxy's configuration answers them."
             raise CredentialError(
                 "The proxy takes requests with one of its keys only: send it as `Authorization: Bearer KEY`."
+                + (hint if headers.is_preflight(client.method, client.headers) else "")
             )
+        client.headers = keys.strip(client.headers)
 
     async def run(self) -> None:
         """Check, read and relay the request.

@@ -17,7 +17,7 @@ import uvloop
 from proxy.app import App
 from proxy.endpoint import Endpoint
 from proxy.reload import follow
-from proxy.server import OPTIONS, Server
+from proxy.server import Server
 from proxy.settings import Listen, Settings
 from proxy.shares import open_shares
 from proxy.telemetry import LOGGER, configure
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from proxy.reload import Source
     from proxy.shares import Share
-
-__all__ = ["OPTIONS", "beside", "serve"]
 
 _START_S = 10
 
@@ -59,6 +57,7 @@ def serve(source: Source, announcement: str = "think-proxy on {url}", *, workers
         sys.exit(1)
 
     def announce() -> None:
+        _spare_the_collector()
         sys.stdout.write(f"{announcement.format(url=endpoint.url)}\n")
         sys.stdout.flush()
 
@@ -78,6 +77,13 @@ def serve(source: Source, announcement: str = "think-proxy on {url}", *, workers
         endpoint.remove()
     if code:
         sys.exit(code)
+
+
+def _spare_the_collector() -> None:
+    """Tell it that what was imported and built so far stays: it need not look at that again."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def _raise_file_limit() -> None:
@@ -121,6 +127,10 @@ async def _serve_alone(source: Source, endpoint: Endpoint, announce: Callable[[]
 def _run_worker(sockets: list[socket.socket], settings: Settings, share: Share, wire: socket.socket) -> None:
     """Serve as one of several, and obey the parent."""
 
+    def announce() -> None:
+        _spare_the_collector()
+        wire.sendall(READY)
+
     async def main() -> None:
         traces = open_traces()
         app = App(settings, share, traces)
@@ -137,7 +147,7 @@ def _run_worker(sockets: list[socket.socket], settings: Settings, share: Share, 
             loop.add_signal_handler(number, server.stop)
         obeying = loop.create_task(obey(wire, server, apply))
         try:
-            await server.run(lambda: wire.sendall(READY))
+            await server.run(announce)
         finally:
             obeying.cancel()
             if traces is not None:

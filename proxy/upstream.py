@@ -232,6 +232,12 @@ class Upstream:
                 f"The model server at {self.url} took no connection within {timeout_s:g} seconds "
                 "(timeouts.connectSeconds in the proxy's configuration)."
             ) from None
+        except ssl.SSLCertVerificationError as error:
+            found = getattr(error, "verify_message", None) or str(error.strerror)
+            raise UnreachableError(
+                f"The certificate of the model server at {self.url} is not accepted ({found.rstrip('.')}). "
+                "`caFile` in the proxy's configuration names the certificates to check it against."
+            ) from error
         except _NO_CONNECTION as error:
             reason = getattr(error, "strerror", None) or error
             raise UnreachableError(

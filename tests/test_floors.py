@@ -22,7 +22,7 @@ SPLITTING = {
     "splitter",
 }
 TEXT = SPLITTING | {"calls"}
-WIRE = {"sse", "chat", "logprobs", "headers", "gate", "errors", "reply"}
+WIRE = {"sse", "chat", "logprobs", "headers", "gate", "errors", "reply", "intake"}
 TURN = {
     *("prompt", "history", "request", "tools", "reasoning", "promotion", "turn", "message", "response"),
     *("stream", "offline", "tally", "texts", "retries", "rounds", "joint", "whole"),
