@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
 CLIENTS_VENV ?= .venv-clients
+DOCS_VENV ?= build/venv-docs
 NODE_MODULES := tests/clients/node_modules/.package-lock.json
 
 PY := $(VENV)/bin/python
@@ -12,7 +13,7 @@ LOCKS := requirements/runtime.txt requirements/build.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast test-slow test-clients test-page test-upstream lint format types check lock image image-check bench clean
+.PHONY: help run test test-fast test-slow test-clients test-page test-upstream lint format types check docs promtool lock image image-check bench clean
 
 help: ## List the targets
 	@echo 'make TARGET [ARGS="…"] [PYTHON=python3.13] [VENV=.venv]'
@@ -27,8 +28,8 @@ test: $(VENV)/.stamp-dev ## Run the tests, with branch coverage
 test-fast: $(VENV)/.stamp-dev ## The same without coverage
 	$(PY) -m pytest -n auto -m 'not slow and not clients and not live and not browser' $(ARGS)
 
-test-slow: $(VENV)/.stamp-dev ## Run the tests that take long: hostile sizes, archives, processes
-	$(PY) -m pytest -n auto -m 'slow and not clients and not live and not browser' $(ARGS)
+test-slow: $(VENV)/.stamp-dev ## Run the tests that take long, and properties with all their examples
+	TEST_EXAMPLES=all $(PY) -m pytest -n auto -m '(slow or share or hypothesis) and not clients and not live and not browser' $(ARGS)
 
 # Clients in Python and Node, each from its lock; the Node that runs them comes with them, npm has to be there.
 test-clients: $(VENV)/.stamp-dev $(CLIENTS_VENV)/.stamp $(NODE_MODULES) ## Run real clients against the proxy (needs npm)
@@ -55,6 +56,12 @@ types: $(VENV)/.stamp-dev ## Check types
 	$(PY) -m mypy
 
 check: lint types test ## lint, types and test
+
+docs: $(DOCS_VENV)/.stamp ## Build the documentation into build/site; a broken link fails
+	scripts/docs.sh $(DOCS_VENV)/bin/mkdocs
+
+# Unpacked, not installed: Debian's package would start a server with it.
+promtool: build/promtool/usr/bin/promtool ## Fetch promtool from Debian, for the tests of the alert rules
 
 # uv has its own environment: it makes the locks, and is not in them.
 lock: build/lock/bin/uv ## Write the locks in requirements/ anew (ARGS=--upgrade moves every pin)
@@ -108,6 +115,16 @@ $(CLIENTS_VENV)/.stamp: requirements/clients.txt
 	@$(PYTHON) -m venv $(CLIENTS_VENV)
 	@$(CLIENTS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/clients.txt
 	@touch $@
+
+$(DOCS_VENV)/.stamp: requirements/docs.txt
+	@echo 'Installing the locked documentation tools into $(DOCS_VENV)'
+	@$(PYTHON) -m venv $(DOCS_VENV)
+	@$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	@touch $@
+
+build/promtool/usr/bin/promtool:
+	@mkdir -p build/promtool
+	@cd build/promtool && apt-get download --quiet prometheus && dpkg -x prometheus_*.deb . && rm prometheus_*.deb
 
 $(NODE_MODULES): tests/clients/package.json tests/clients/package-lock.json tests/clients/.npmrc
 	@echo 'Installing the locked Node clients'

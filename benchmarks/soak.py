@@ -1,12 +1,12 @@
 """Run the proxy under load while clients leave, the model server breaks off and the configuration changes.
 
-Usage: python benchmarks/soak.py [--streams 1000] [--seconds 90] [--rate 20] [--seed 7]
+Usage: python benchmarks/soak.py [--streams 1000] [--seconds 90] [--rate 20] [--workers 1] [--seed 7]
 
-The proxy runs on one core; the model server and the clients share this process, on the other. Every
-stream that nobody broke has to be complete and in order, of a broken one what came has to be. In the end no
-connection may be left, the proxy has to stop at once, and its memory must not have grown after the first
-minute (in a shorter run: after a third of it). Prints the figures; the exit status is 1 when something was
-wrong.
+The proxy runs on one core, however many its workers; the model server and the clients share this process, on
+the other. Every stream that nobody broke has to be complete and in order, of a broken one what came has to
+be. In the end no connection may be left, the proxy has to stop at once, and its memory must not have grown
+after the first minute (in a shorter run: after a third of it). Prints the figures; the exit status is 1 when
+something was wrong.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from time import monotonic
 from typing import Any
 
 import uvloop
-from account import read_cpu_s, read_memory_kib
+from account import find_tree, read_cpu_s, read_memory_kib
 from peers import Peer, find_port, start
 
 MODELS = ("split/soak", "plain/soak")
@@ -36,6 +36,7 @@ ABORTS = 0.3  # shares of the streams
 RESETS = 0.1
 RELOAD_S = 1.0
 LAST_S = 30.0  # for what runs to end, and for the proxy to stop
+STILL_S = 1.0  # without a change, after which the proxy counts as started
 WARM_S = 60.0
 GROWTH = 1.05  # of memory, and so much on top:
 GROWTH_KIB = 4096
@@ -76,6 +77,7 @@ class Tally:
     open: set[asyncio.Task[None]] = field(default_factory=set)
     memory_kib: list[tuple[float, int]] = field(default_factory=list)
     files: list[int] = field(default_factory=list)
+    waits_s: list[float] = field(default_factory=list)
 
 
 class ModelServer:
@@ -196,6 +198,7 @@ class Clients:
             b"content-length: %d\r\n\r\n%b" % (len(body), body)
         )
         got = Received()
+        began = monotonic()
         try:
             async with asyncio.timeout(leaves_s if leaves_s is not None else LAST_S) as limit:
                 await got.read(reader, limit if leaves_s is None else None)
@@ -208,6 +211,9 @@ class Clients:
             else:
                 self._check(model, tokens, got.body, "left")
             return False
+        finally:
+            if got.head_s:
+                self._tally.waits_s.append(got.head_s - began)
         status, whole = got.status, got.whole
         broken = reset_at >= 0
         if status != 200:
@@ -254,6 +260,7 @@ class Received:
         self._raw = bytearray()
         self._head_bytes = 0
         self.status = 0
+        self.head_s = 0.0
         self.whole = False
 
     async def read(self, reader: asyncio.StreamReader, limit: asyncio.Timeout | None) -> None:
@@ -273,6 +280,7 @@ class Received:
             self._raw += data
             if not self.status and (end := self._raw.find(b"\r\n\r\n")) > 0:
                 self.status, self._head_bytes = int(self._raw[9:12]), end + 4
+                self.head_s = monotonic()
             self.whole = bool(self.status) and self._is_whole()
 
     def _is_whole(self) -> bool:
@@ -321,8 +329,18 @@ async def watch(pid: int, tally: Tally, config: Path, upstream: int, until: floa
 
 
 def count_files(pid: int) -> int:
-    """Return how many files a process has open."""
-    return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+    """Return how many files a process and its children have open."""
+    return sum(1 for each in find_tree(pid) for _ in Path(f"/proc/{each}/fd").iterdir())
+
+
+async def count_files_at_rest(pid: int) -> int:
+    """Wait until all workers have started, and return how many files are open then."""
+    files, since = count_files(pid), monotonic()
+    while monotonic() - since < STILL_S:
+        await asyncio.sleep(0.1)
+        if (now := count_files(pid)) != files:
+            files, since = now, monotonic()
+    return files
 
 
 async def soak(given: argparse.Namespace, port: int, upstream: int, config: Path, pid: int) -> Tally:
@@ -330,7 +348,7 @@ async def soak(given: argparse.Namespace, port: int, upstream: int, config: Path
     tally = Tally()
     server = ModelServer(given.rate, tally)
     listener = await asyncio.start_server(server.accept, "127.0.0.1", upstream, backlog=4096)
-    before = count_files(pid)
+    before = await count_files_at_rest(pid)
     until = monotonic() + given.seconds
     clients = Clients(port, tally, until=until, rate=given.rate, dice=random.Random(given.seed))
     tasks = [asyncio.create_task(clients.run()) for _ in range(given.streams)]
@@ -375,6 +393,10 @@ def report(given: argparse.Namespace, tally: Tally, cpu_s: float, stop_s: float)
         f"pace          {pace:.0%} of {given.streams * given.rate:g} events/s (leaving and coming costs some)"
     )
     print(f"events        {tally.events}, {cpu_s * 1e6 / max(tally.events, 1):.1f} µs of CPU each")
+    waits_s = sorted(tally.waits_s)
+    print(
+        f"first byte    after {waits_s[len(waits_s) // 2]:.3f} s at the median, {waits_s[-1]:.3f} s at most"
+    )
     print(f"reloads       {tally.reloads}")
     print(f"connections   {tally.connections} to the model server, {max(tally.files)} files open at most")
     print(f"memory        {early / 1024:.1f} MiB, then {late / 1024:.1f} MiB")
@@ -392,6 +414,7 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=90.0)
     parser.add_argument("--rate", type=float, default=20.0, help="tokens per second and stream")
+    parser.add_argument("--workers", type=int, default=1, help="processes of the proxy")
     parser.add_argument("--seed", type=int, default=7)
     given = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))
@@ -399,6 +422,7 @@ def main() -> None:
         config, port, upstream = Path(work) / "proxy.yaml", find_port(), find_port()
         write_config(config, upstream, 0)
         command = (sys.executable, "-m", "proxy", "serve", "--config", str(config), "--port", str(port))
+        command += ("--workers", str(given.workers))
         with start(Peer("proxy", command, port), cores[-1]) as running:
             assert running.pid is not None  # noqa: S101 - for the type alone
             os.sched_setaffinity(0, {cores[0]})

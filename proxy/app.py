@@ -17,7 +17,7 @@ from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse
 from starlette.middleware.cors import CORSMiddleware
 
-from proxy import headers
+from proxy import __version__, headers
 from proxy.client import Client, ClientGoneError
 from proxy.course import clock
 from proxy.errors import CapacityError, MethodError, ProxyError, StoppedError, UpstreamError
@@ -34,13 +34,18 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from fastapi import Request
+    from fastapi.telemetry import TelemetryConfig
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from proxy.metrics import Metrics
+    from proxy.otel import Traces
     from proxy.settings import Cors, Settings
     from proxy.shares import Share
 
 _METRICS = b"/metrics"
+_NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+"""FastAPI's own, in the versions that have one: what is told about a request is told here."""
+
 _HEALTH = frozenset({b"/healthz", b"/readyz"})
 """The paths that need no key, as they come: another spelling of them is not one of them."""
 
@@ -48,12 +53,13 @@ _HEALTH = frozenset({b"/healthz", b"/readyz"})
 class App:
     """The ASGI application of the proxy."""
 
-    def __init__(self, settings: Settings, share: Share | None = None) -> None:
+    def __init__(self, settings: Settings, share: Share | None = None, traces: Traces | None = None) -> None:
         """Build everything from a configuration.
 
         Args:
             settings: the configuration.
             share: where this process keeps its metrics, if it is one of several.
+            traces: where spans are made, if requests are traced.
 
         Raises:
             ValueError: the configuration names no upstream.
@@ -68,7 +74,8 @@ class App:
         self._draining = self._stopping = False
         self._notes = Notes()
         self._share = share
-        self._operational = FastAPI(openapi_url=None, lifespan=self._lifespan)
+        self._traces = traces
+        self._operational = FastAPI(openapi_url=None, lifespan=self._lifespan, telemetry=_NO_TELEMETRY)
         self._operational.add_api_route("/healthz", self._alive, methods=["GET", "HEAD"])
         self._operational.add_api_route("/readyz", self._ready, methods=["GET", "HEAD"])
         self._operational.add_route("/metrics", self._tell_metrics, methods=["GET", "HEAD"])
@@ -141,6 +148,9 @@ class App:
         is_bench = world.settings.page and scope.get("raw_path") == bench.PATH
         tried = Bench(scope, receive, send, request_id) if is_bench else None
         client = tried or Client(scope, receive, send, request_id)
+        trace = self._traces.begin(client.method, client.headers) if self._traces else None
+        if trace is not None:
+            client.headers = trace.carry(client.headers)
         running = Running(client)
         exchange = Exchange(client, world, self._notes, running, tried)
         outcome, error = "answered", None
@@ -177,20 +187,21 @@ class App:
         finally:
             self._running.discard(running)
             self.metrics.end()
-        self.report(
-            RequestReport(
-                request_id=request_id.decode(),
-                method=client.method,
-                path=exchange.path,
-                entry=exchange.entry.name if exchange.entry else None,
-                upstream=exchange.upstream.name if exchange.upstream else None,
-                status=client.status,
-                outcome=outcome,
-                duration_s=clock() - exchange.course.began,
-                error=error,
-                **measure(exchange.course, exchange.tally),
-            )
+        report = RequestReport(
+            request_id=request_id.decode(),
+            method=client.method,
+            path=exchange.path,
+            entry=exchange.entry.name if exchange.entry else None,
+            upstream=exchange.upstream.name if exchange.upstream else None,
+            status=client.status,
+            outcome=outcome,
+            duration_s=clock() - exchange.course.began,
+            error=error,
+            **measure(exchange.course, exchange.tally),
         )
+        self.report(report)
+        if trace is not None:
+            trace.end(report, exchange.model)
 
     def _make_room(self, max_requests: int) -> None:
         if self._stopping:
@@ -204,8 +215,8 @@ class App:
             )
 
     async def _alive(self) -> JSONResponse:
-        """Answer as long as the process serves requests."""
-        return JSONResponse({"status": "ok"})
+        """Answer as long as the process serves requests, and say what it is: `doctor` asks."""
+        return JSONResponse({"status": "ok"}, headers={"x-think-proxy": __version__})
 
     async def _ready(self) -> JSONResponse:
         """Answer 200 while a model server can be reached, 503 else and while the proxy stops."""

@@ -162,6 +162,11 @@ def is_bare(chunk: dict[str, Any]) -> bool:
     return True
 
 
+def is_done(data: bytes | None) -> bool:
+    """Tell whether the data of an event says that the stream is complete."""
+    return data is not None and data.strip() == DONE
+
+
 def is_error(chunk: dict[str, Any]) -> bool:
     """Tell whether an event says that the server failed, in one of the shapes that servers use for it."""
     return bool(chunk.get("error")) or chunk.get("object") == "error"
@@ -176,6 +181,11 @@ def is_cut(choice: dict[str, Any]) -> bool:
     if isinstance(choice.get("stop_reason"), str) or isinstance(choice.get("matched_stop"), str):
         return True
     return choice.get("finish_reason") not in ("stop", "tool_calls", "function_call")
+
+
+def has_stopped(choice: dict[str, Any]) -> bool:
+    """Tell whether the model ended a choice by itself, and with no call."""
+    return choice.get("finish_reason") == "stop" and not is_cut(choice)
 
 
 def error_body(message: str, type_: str, code: str, param: str | None = None) -> bytes:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from proxy import __version__, config
+from proxy.doctor.arguments import add_parser as add_doctor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,6 +116,8 @@ def _build_parser() -> argparse.ArgumentParser:
         help="a .sse, .json or text file; - or nothing reads standard input",
     )
     split.set_defaults(run=_split)
+
+    add_doctor(commands).set_defaults(run=_doctor)
     return parser
 
 
@@ -180,6 +183,12 @@ def _split(options: argparse.Namespace) -> None:
     from proxy.split_command import STDIN, run  # noqa: PLC0415
 
     run(options.file or STDIN, model=options.model, config_file=options.config, as_json=options.as_json)
+
+
+def _doctor(options: argparse.Namespace) -> None:
+    from proxy.doctor.command import run  # noqa: PLC0415
+
+    run(options)
 
 
 def _serve_or_demo(options: argparse.Namespace) -> None:

@@ -1,20 +1,24 @@
 """The client's side of one exchange: its request comes in whole, its answer goes out piece by piece.
 
-A plain ASGI 3.0 conversation. Starlette's streaming response watches for a client that left only once
-the answer has begun, and pays a task group for it; here one watcher (`gone`) serves every phase.
+An ASGI 3.0 conversation, with an extension of our listener (`cycle`) for the pieces of a stream: a
+message each would cost more than all else that is done to most of them. Starlette's streaming response
+watches for a client that left only once the answer has begun, and pays a task group for it; here one
+watcher (`gone`) serves every phase.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from proxy import headers
+from proxy.cycle import OUTLET
 from proxy.errors import BodySizeError, RequestTimeoutError
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
+    from proxy.connection import Sink
     from proxy.errors import ProxyError
     from proxy.headers import Headers
 
@@ -31,6 +35,18 @@ class ClientGoneError(Exception):
     """The client went away: there is nobody to answer."""
 
 
+class Outlet(Protocol):
+    """What sends pieces of a body: `cycle.Cycle`."""
+
+    disconnected: bool
+
+    def put(self, data: bytes) -> bool:
+        """Send a piece; tell whether more may follow at once."""
+
+    async def drained(self) -> None:
+        """Return when more may follow, or the client is gone."""
+
+
 class Client:
     """One request of a client, and the answer to it."""
 
@@ -38,6 +54,9 @@ class Client:
         """Begin with the head of the request."""
         self._receive = receive
         self._send = send
+        self._outlet: Outlet = scope["extensions"][OUTLET]
+        self.put: Sink = self._outlet.put
+        """Send a piece of the body at once; tells whether the client takes more, see `drained`."""
         self.method: str = scope["method"]
         self.path: bytes = scope.get("raw_path") or scope["path"].encode()
         """The path as it came, percent-encoded."""
@@ -108,6 +127,16 @@ class Client:
     async def write(self, data: bytes) -> None:
         """Send a piece of the body; returns when the client is ready for more."""
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def drained(self) -> None:
+        """Return when the client is ready for more.
+
+        Raises:
+            ClientGoneError: it left.
+        """
+        await self._outlet.drained()
+        if self._outlet.disconnected:
+            raise ClientGoneError
 
     async def finish(self, data: bytes = b"") -> None:
         """Send the last piece of the body, and its end."""

@@ -8,18 +8,21 @@ a single future, and a single timer, re-armed lazily, watches over it.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from proxy.errors import BrokenError, SilentError
 from proxy.reply import Head, Reply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from proxy.errors import ProxyError
+    from collections.abc import Awaitable
 
 HIGH_WATER_BYTES = 64 * 1024
 """Bytes of a body that wait for a slow reader before the connection is no longer read."""
+
+
+Sink = Callable[[bytes], bool]
+"""Takes a piece of a body; says whether it can take more at once."""
 
 
 class Connection(asyncio.Protocol):
@@ -31,8 +34,10 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._reply = Reply(has_body=True)
-        self._error: ProxyError | None = None
+        self._error: Exception | None = None
         self._paused = False
+        self._sink: Sink | None = None
+        self._pushed = 0
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timeout_s = 0.0
@@ -55,7 +60,7 @@ class Connection(asyncio.Protocol):
             self._transport is not None
             and not self._transport.is_closing()
             and self._reply.clean
-            and not self._reply.unread_bytes
+            and not self._reply.unread
             and not self._transport.get_write_buffer_size()
         )
 
@@ -91,16 +96,41 @@ class Connection(asyncio.Protocol):
             BrokenError: the server broke off before the end.
             SilentError: nothing came in time.
         """
-        while not self._reply.unread_bytes:
+        while not self._reply.unread:
             if self._reply.complete:
                 return b""
             await self._wait()
         body = self._reply.take()
-        if self._paused and self._transport is not None:
-            self._paused = False
-            self._deadline = self._loop.time() + self._timeout_s
-            self._transport.resume_reading()
+        self._resume()
         return body
+
+    async def pour(self, sink: Sink, ready: Callable[[], Awaitable[None]]) -> int:
+        """Give the rest of the body to a sink, each piece as it comes; return at its end how many there were.
+
+        When the sink has enough, nothing more is read until `ready` returns.
+
+        Raises:
+            BrokenError: the server broke off before the end.
+            SilentError: nothing came in time.
+            Exception: what the sink raised.
+        """
+        self._sink, self._pushed = sink, 0
+        try:
+            while True:
+                if self._reply.unread:
+                    self._push(sink)
+                if self._error is not None:
+                    raise self._error
+                if self._paused:
+                    await ready()
+                    self._resume()
+                elif self._reply.complete:
+                    return self._pushed
+                else:
+                    await self._wait()
+        finally:
+            self._sink = None
+            self._resume()
 
     def watch_idle(self, timeout_s: float) -> None:
         """From now on allow this time between two reads from the network; 0 for any."""
@@ -112,7 +142,7 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def fail(self, error: ProxyError) -> None:
+    def fail(self, error: Exception) -> None:
         """Close, and let whoever reads know why, once there is nothing left to read."""
         self._error = error
         self.close()
@@ -141,12 +171,16 @@ class Connection(asyncio.Protocol):
         except BrokenError as error:
             self.fail(error)
             return
-        if reply.unread_bytes:
+        if reply.unread:
             # Only bytes of the body show that the server is at work.
             self._deadline = self._loop.time() + self._timeout_s
-            if reply.unread_bytes > HIGH_WATER_BYTES and not self._paused and self._transport is not None:
-                self._paused = True
-                self._transport.pause_reading()
+            if self._sink is None:
+                if reply.unread_bytes > HIGH_WATER_BYTES:
+                    self._pause()
+            elif not self._paused:
+                self._push(self._sink)
+                if not (self._paused or self._error or reply.complete):
+                    return
         self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -160,6 +194,28 @@ class Connection(asyncio.Protocol):
                 self._error = error
         self._wake()
         self._on_lost(self)
+
+    # Flow
+
+    def _push(self, sink: Sink) -> None:
+        self._pushed += 1
+        try:
+            if not sink(self._reply.take()):
+                self._pause()
+        except Exception as error:  # noqa: BLE001 - it is for whoever pours, not for the event loop
+            self.fail(error)
+
+    def _pause(self) -> None:
+        if not self._paused and self._transport is not None:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        if self._paused:
+            self._paused = False
+            self._deadline = self._loop.time() + self._timeout_s
+            if self._transport is not None:
+                self._transport.resume_reading()
 
     # Waiting
 

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 if TYPE_CHECKING:
-    from uvicorn._types import ASGISendEvent
+    from uvicorn._types import ASGI3Application, ASGISendEvent
+
+OUTLET = "think_proxy.outlet"
+"""An ASGI extension: the way of a body to the client without a task or a message for each piece."""
 
 
 class Cycle(RequestResponseCycle):
@@ -24,6 +27,34 @@ class Cycle(RequestResponseCycle):
 
     _ends_by_close = False
 
+    async def run_asgi(self, app: ASGI3Application) -> None:
+        """Run the application, which finds this in its scope as `OUTLET`."""
+        self.scope["extensions"] = {OUTLET: self}  # type: ignore[dict-item]  # an object, not settings
+        try:
+            await super().run_asgi(app)
+        finally:
+            del self.scope["extensions"]
+
+    def put(self, data: bytes) -> bool:
+        """Send a piece of the body at once; tell whether the client takes more, else `drained` says when.
+
+        The head was sent with `send`, and `send` ends the body.
+        """
+        if self.disconnected:
+            return False
+        if not data:
+            return True  # an empty chunk would end the body
+        if self.chunked_encoding:
+            data = b"%x\r\n%b\r\n" % (len(data), data)
+        elif not self._ends_by_close:
+            self.expected_content_length -= len(data)
+        self.transport.write(data)
+        return not self.flow.write_paused
+
+    async def drained(self) -> None:
+        """Return when the client takes more, or is gone."""
+        await self.flow.drain()
+
     async def send(self, message: ASGISendEvent) -> None:
         """Send the head of the answer, or a piece of its body."""
         if message["type"] == "http.response.start":
@@ -32,6 +63,9 @@ class Cycle(RequestResponseCycle):
             if self.scope["http_version"] == "1.0" and b"content-length" not in names:
                 # Neither a length nor chunks: each piece is then declared to be what was expected.
                 self._ends_by_close, self.chunked_encoding = True, False
+            if self.waiting_for_100_continue:
+                # Whether the body that was not asked for still comes, nobody can tell (RFC 9110, 10.1.1).
+                self.keep_alive = False
             if not self.keep_alive and b"connection" not in names:
                 message["headers"] = [*fields, (b"connection", b"close")]  # older uvicorns do not say it
         elif message["type"] == "http.response.body":

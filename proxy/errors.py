@@ -2,6 +2,7 @@
 
 ProxyError                   status  code
 ├── RequestError                400  invalid_request
+│   ├── MalformedError          400  malformed_request
 │   ├── CredentialError         401  invalid_api_key
 │   ├── PathError               404  not_found
 │   ├── ModelError              404  model_not_found
@@ -48,6 +49,12 @@ class RequestError(ProxyError):
     status = 400
     type = "proxy_request_error"
     code = "invalid_request"
+
+
+class MalformedError(RequestError):
+    """What came is not HTTP/1.1, or not in a form that is served."""
+
+    code = "malformed_request"
 
 
 class CredentialError(RequestError):

@@ -55,24 +55,26 @@ class Exchange:
         """When it came."""
         self.upstream: Upstream | None = None
         """Where the request went."""
+        self.model: str | None = None
+        """What the client named as its model, if that was looked at."""
 
     def admit(self) -> None:
         """Check the key of the request, and take it away.
 
-        A browser asks for leave (a preflight) without one.
+        A browser asks for leave (a preflight) without one. Only `cors` answers that, before it comes here:
+        the model server hears of nobody who has no key.
 
         Raises:
             CredentialError: it has none that opens the proxy.
         """
         client, keys = self._client, self._world.keys
-        if keys.admit(client.headers):
-            client.headers = keys.strip(client.headers)
-        elif headers.is_preflight(client.method, client.headers):
-            client.headers = headers.without(client.headers, headers.CREDENTIALS)
-        else:
+        if not keys.admit(client.headers):
+            hint = " Browsers ask without one first: `cors` in the proxy's configuration answers them."
             raise CredentialError(
                 "The proxy takes requests with one of its keys only: send it as `Authorization: Bearer KEY`."
+                + (hint if headers.is_preflight(client.method, client.headers) else "")
             )
+        client.headers = keys.strip(client.headers)
 
     async def run(self) -> None:
         """Check, read and relay the request.
@@ -103,7 +105,8 @@ class Exchange:
         if path == CHAT_PATH and client.method == "POST":
             await until_gone(client, self._answer_chat(read_chat(client.body)))
         else:
-            self.upstream = world.routes.find(self._find_model(path))
+            self.model = self._find_model(path)
+            self.upstream = world.routes.find(self.model)
             await until_gone(client, self._relay(None, self.upstream))
 
     async def _run_bench(self, bench: Bench) -> None:
@@ -117,6 +120,7 @@ class Exchange:
         await until_gone(bench, bench.answer(self._answer_chat(read_chat(bench.body))))
 
     async def _answer_chat(self, request: ChatRequest) -> None:
+        self.model = request.model
         upstream = self.upstream = self._world.routes.find(request.model)
         entry = self.entry = self._world.rules.find(request.model)
         if self._bench is not None:

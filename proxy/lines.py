@@ -32,7 +32,10 @@ VISIBLE = re.compile(f"[^{SPACE}]")
 _FENCE_RUN = 3
 _LINE_BREAK = re.compile(r"[\r\n]")
 _TOKEN = re.compile(r"\r\n?|\n|`+|~+|[^\r\n`~]+")
-_NOT_PLAIN = re.compile(r"[\r\n`~]")
+STOPS = "\r\n`~"
+"""The characters that mean something on any line."""
+
+_NOT_PLAIN = re.compile(f"[{STOPS}]")
 _NOT_PADDING = re.compile(r"[^ \t]")
 
 
@@ -78,6 +81,11 @@ class Lines:
         """Tell whether a marker that stands here stands in code; a marker ends a run."""
         self.end_run()
         return self._inline > 0 or self._fence != ""
+
+    @property
+    def settled(self) -> bool:
+        """Whether text without any of `STOPS` changes nothing."""
+        return not (self.blank or self._run or self._closing or self._after_cr)
 
     def read(self, text: str) -> None:
         """Follow a piece of content."""

@@ -6,115 +6,212 @@ A head that has begun, or the rest of a body whose answer is complete already, h
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-from uuid import uuid4
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any, cast
 
-import httptools
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
+from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 
-from proxy.errors import ProxyError, RequestTimeoutError
-from proxy.intake import Intake, MalformedError, Phase
-from proxy.report import RequestReport
+from proxy.cycle import Cycle
+from proxy.errors import RequestTimeoutError
+from proxy.intake import End, Intake, Phase, RequestHead
+from proxy.refusal import refuse
 
 if TYPE_CHECKING:
-    import asyncio
+    from starlette.types import ASGIApp
 
-    from proxy.cycle import Cycle
+    from proxy.errors import ProxyError
+    from proxy.traffic import Traffic
+
+MAX_PIPELINED = 8
+"""Requests that may wait on one connection for the answer before theirs."""
 
 LINGER_S = 5.0
 """Seconds for which a client may go on sending after its last answer, as nginx allows (lingering_timeout)."""
 
+_LOGGER = logging.getLogger("uvicorn.error")
 
-class ClientConnection(Intake):
+
+class ClientConnection(asyncio.Protocol):
     """The protocol of one client's connection."""
 
-    _is_deaf = False
-    """What still comes is dropped."""
-    _running: Cycle | None = None
-    _deadline: asyncio.TimerHandle | None = None
+    def __init__(self, app: ASGIApp, traffic: Traffic, keep_alive_s: float) -> None:
+        """Serve `app`; a connection on which nothing happens is closed after `keep_alive_s`."""
+        self._app = app
+        self._traffic = traffic
+        self._keep_alive_s = keep_alive_s
+        self._loop = asyncio.get_running_loop()
+        self._intake = Intake()
+        self._last: Cycle | None = None
+        """The request that came last."""
+        self._running: Cycle | None = None
+        self._waiting: deque[Cycle] = deque()
+        self._is_deaf = False
+        """What still comes is dropped."""
+        self._deadline: asyncio.TimerHandle | None = None
+        self._idle: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    # What the transport calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for a request."""
-        super().connection_made(transport)
+        self._transport = cast("asyncio.Transport", transport)
+        self._flow = FlowControl(self._transport)
+        self._scope: dict[str, Any] = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "scheme": "http",
+            "root_path": "",
+            "server": get_local_addr(self._transport),
+            "client": get_remote_addr(self._transport),
+        }
+        self._traffic.connections.add(self)
         self._set_timers()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell every request that its client is gone."""
         self._unset_timers()
-        for cycle in (self._running, *(waiting for waiting, _ in self.pipeline)):
-            if cycle is not None and not cycle.response_complete:
-                cycle.disconnected = True
-                cycle.message_event.set()
-        self.pipeline.clear()
-        super().connection_lost(exc)
-        self.traffic.lost.set()
+        for cycle in (self._running, *self._waiting):
+            if cycle is not None:
+                _leave(cycle)
+        self._waiting.clear()
+        self._flow.resume_writing()
+        if exc is None:
+            self._transport.close()
+        self._traffic.connections.discard(self)
+        self._traffic.lost.set()
+
+    def pause_writing(self) -> None:
+        """Let answers wait for the client to read."""
+        self._flow.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Let answers go on."""
+        self._flow.resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """Read what came."""
         if self._is_deaf:
             return
-        self._unset_keepalive_if_required()
-        if self.phase is Phase.NOTHING:
-            self.phase = Phase.HEAD
-        try:
-            self.feed(memoryview(data))
-        except httptools.HttpParserError as error:
-            fault = error.__context__
-            self._refuse(fault if isinstance(fault, ProxyError) else MalformedError("This is not HTTP/1.1."))
-        except ProxyError as error:
-            self._refuse(error)
-        else:
-            self._set_timers()
+        self._unset_idle()
+        for event in self._intake.feed(data, self._traffic.settings.max_header_bytes):
+            if isinstance(event, bytes):
+                self._take(event)
+            elif isinstance(event, RequestHead):
+                if len(self._waiting) == MAX_PIPELINED:
+                    self._end_after_last()
+                    return
+                self._begin(event)
+            elif isinstance(event, End):
+                self._end()
+            else:
+                self._refuse(event)
+                return
+        self._set_timers()
 
-    def on_response_complete(self) -> None:
-        """Go on with the next request, or end the connection."""
-        self.server_state.total_requests += 1
-        if self._running is not None and self._running.is_last:
-            self._close_gently()
-        elif not self.transport.is_closing():
-            self.flow.resume_reading()
-            if self.pipeline:
-                self.start(self.pipeline.pop()[0])  # type: ignore[arg-type]  # it was put there above
-            self._set_timers()
+    # What the server calls
 
     def retire(self) -> None:
         """Make the running request the last one of this connection."""
-        if self.cycle is not None:
-            self.cycle.keep_alive = False
+        if self._last is not None:
+            self._last.keep_alive = False
 
     def shutdown(self) -> None:
         """End the connection, now or with the running request."""
-        if self.cycle is None or self.cycle.response_complete:
-            self.transport.close()
+        if self._is_answered:
+            self._transport.close()
         else:
             self.retire()
 
-    def start(self, cycle: Cycle) -> None:
-        """Run a request."""
+    def abort(self) -> None:
+        """End the connection; what was not sent is dropped."""
+        self._transport.abort()
+
+    # Requests
+
+    @property
+    def _is_answered(self) -> bool:
+        return self._last is None or self._last.response_complete
+
+    def _begin(self, head: RequestHead) -> None:
+        """Run a request, or let it wait for the answer before its own."""
+        cycle = Cycle(
+            scope=self._scope | head.scope(),  # type: ignore[arg-type]  # a TypedDict there
+            transport=self._transport,
+            flow=self._flow,
+            logger=_LOGGER,
+            access_logger=_LOGGER,
+            access_log=False,
+            default_headers=[],
+            message_event=asyncio.Event(),
+            expect_100_continue=head.waits,
+            keep_alive=head.lasts and not self._traffic.is_draining,
+            on_response=self._go_on,
+        )
+        if self._is_answered:
+            self._run(cycle)
+        else:
+            # Reading goes on, within bounds: nothing else tells that the client left.
+            self._waiting.append(cycle)
+        self._last = cycle
+
+    def _run(self, cycle: Cycle) -> None:
         self._running = cycle
-        task = self.loop.create_task(cycle.run_asgi(self.app))
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        tasks = self._traffic.tasks
+        task = self._loop.create_task(cycle.run_asgi(self._app))  # type: ignore[arg-type]  # the same, elsewhere
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    def _take(self, body: bytes) -> None:
+        cycle = self._last
+        if cycle is not None and not cycle.response_complete:
+            cycle.body += body
+            if len(cycle.body) > HIGH_WATER_LIMIT:
+                self._flow.pause_reading()
+            cycle.message_event.set()
+
+    def _end(self) -> None:
+        cycle = self._last
+        if cycle is not None and not cycle.response_complete:
+            cycle.more_body = False
+            cycle.message_event.set()
+
+    def _go_on(self) -> None:
+        """Go on with the next request once an answer is complete, or end the connection."""
+        if self._running is not None and self._running.is_last:
+            self._close_gently()
+        elif not self._transport.is_closing():
+            self._flow.resume_reading()
+            if self._waiting:
+                self._run(self._waiting.popleft())
+            self._set_timers()
+
+    # Timers
 
     def _set_timers(self) -> None:
-        if self._is_deaf or self.transport.is_closing():
+        if self._is_deaf or self._transport.is_closing():
             return
-        is_answered = self.cycle is None or self.cycle.response_complete
-        if self.phase is Phase.HEAD or (self.phase is Phase.BODY and is_answered):
-            if self._deadline is None and (limit_s := self.traffic.settings.timeouts.request_s):
-                self._deadline = self.loop.call_later(limit_s, self._expire, limit_s)
+        phase, is_answered = self._intake.phase, self._is_answered
+        if phase is Phase.HEAD or (phase is Phase.BODY and is_answered):
+            if self._deadline is None and (limit_s := self._traffic.settings.timeouts.request_s):
+                self._deadline = self._loop.call_later(limit_s, self._expire, limit_s)
         else:
             self._unset_timers()
             if is_answered:
-                self.timeout_keep_alive_task = self.loop.call_later(
-                    self.timeout_keep_alive, self.timeout_keep_alive_handler
-                )
+                self._idle = self._loop.call_later(self._keep_alive_s, self._transport.close)
 
     def _unset_timers(self) -> None:
-        self._unset_keepalive_if_required()
+        self._unset_idle()
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+    def _unset_idle(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
 
     def _expire(self, limit_s: float) -> None:
         self._deadline = None
@@ -125,53 +222,46 @@ class ClientConnection(Intake):
             )
         )
 
+    # Ends
+
     def _refuse(self, error: ProxyError) -> None:
         """Answer what is no request; where an answer is on its way already, end the connection behind it."""
         self._is_deaf = True
         self._unset_timers()
-        cycle = self.cycle
-        if self.phase is Phase.BODY and cycle is not None:
+        cycle = self._last
+        if self._intake.phase is Phase.BODY and cycle is not None:
             if cycle is not self._running or cycle.response_started:
-                self.transport.close()
+                self._transport.close()
                 return
-            cycle.disconnected = True
-            cycle.message_event.set()
+            _leave(cycle)
         elif cycle is not None and not cycle.response_complete:
-            cycle.keep_alive = False
+            self._end_after_last()
             return
-        method = self.scope.get("method", "-") if self.scope else "-"
-        request_id = uuid4().hex
-        body = error.body()
-        fields = (
-            b"content-type: application/json\r\n"
-            b"content-length: %d\r\n"
-            b"x-request-id: %b\r\n"
-            b"connection: close\r\n\r\n"
-        ) % (len(body), request_id.encode())
-        self.transport.write(STATUS_LINE[error.status] + fields + (b"" if method == "HEAD" else body))
+        self._transport.write(refuse(error, self._intake.method, self._traffic.report))
         self._close_gently()
-        self.traffic.report(
-            RequestReport(
-                request_id=request_id,
-                method=method,
-                path="(refused)",
-                entry=None,
-                status=error.status,
-                outcome="refused",
-                duration_s=0.0,
-                error=error.code,
-            )
-        )
+
+    def _end_after_last(self) -> None:
+        """Read no more, and end the connection behind the answer to what came last."""
+        self._is_deaf = True
+        self._unset_timers()
+        self.retire()
 
     def _close_gently(self) -> None:
         """End this side, and let the client end its own: a close now would be a reset to one that sends."""
-        if self.transport.is_closing():
+        if self._transport.is_closing():
             return
-        if self.phase is Phase.NOTHING:
-            self.transport.close()
+        if self._intake.phase is Phase.NOTHING:
+            self._transport.close()
             return
         self._is_deaf = True
         self._unset_timers()
-        self.flow.resume_reading()
-        self.transport.write_eof()
-        self._deadline = self.loop.call_later(LINGER_S, self.transport.close)
+        self._flow.resume_reading()
+        self._transport.write_eof()
+        self._deadline = self._loop.call_later(LINGER_S, self._transport.close)
+
+
+def _leave(cycle: Cycle) -> None:
+    """Tell a request that its client is gone."""
+    if not cycle.response_complete:
+        cycle.disconnected = True
+        cycle.message_event.set()

@@ -40,8 +40,10 @@ class Found(NamedTuple):
 
 
 class _Pattern(NamedTuple):
+    firsts: str
+    """The characters with which a marker begins."""
     first: re.Pattern[str]
-    """Any character with which a marker begins: text without one needs no further look."""
+    """Any of them: text without one needs no further look."""
     whole: re.Pattern[str]
 
 
@@ -72,6 +74,10 @@ class Markers:
         """Tell whether any character of a text could be the first of such a marker."""
         return (self._patterns[kinds] or self._compile(kinds)).first.search(text) is not None
 
+    def firsts(self, kinds: int) -> str:
+        """Return the characters with which such markers begin."""
+        return (self._patterns[kinds] or self._compile(kinds)).firsts
+
     def match(self, kinds: int, text: str, at: int) -> Found | None:
         """Return the marker that begins at this index, whole or begun."""
         return _found((self._patterns[kinds] or self._compile(kinds)).whole.match(text, at))
@@ -86,9 +92,11 @@ class Markers:
         chosen = [kind for kind in self._alternatives if kind & kinds and self._alternatives[kind]]
         markers = [letters for kind in chosen for letters in self._alternatives[kind]]
         named = [f"(?P<{kind.name}>{_whole(self._alternatives[kind])})" for kind in chosen]
+        firsts = "".join(_unescape(letter) for letter in dict.fromkeys(letters[0] for letters in markers))
         # A pattern of no kinds matches nothing.
         pattern = _Pattern(
-            re.compile("|".join(dict.fromkeys(letters[0] for letters in markers)) or r"(?!)"),
+            firsts,
+            re.compile(f"[{re.escape(firsts)}]" if firsts else r"(?!)"),
             re.compile("|".join([*named, _begun(markers)]) if markers else r"(?!)"),
         )
         self._patterns[kinds] = pattern
@@ -119,6 +127,11 @@ def _letters(marker: str, *, loose: bool) -> list[str]:
         return [re.escape(char) for char in marker]
     body = [f"[{char.lower()}{char.upper()}]" if char.isalpha() else re.escape(char) for char in marker]
     return [*body[:-1], _PADDING, body[-1]]
+
+
+def _unescape(letter: str) -> str:
+    """Return the characters that the pattern of one position admits."""
+    return letter[-1] if letter.startswith("\\") else letter.strip("[]")
 
 
 def _whole(markers: list[list[str]]) -> str:

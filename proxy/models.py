@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from proxy import chat, headers
 from proxy.errors import BrokenError, UnreachableError, UpstreamError
-from proxy.mask import mask
+from proxy.mask import cover
 from proxy.telemetry import LOGGER
 
 if TYPE_CHECKING:
@@ -101,8 +101,7 @@ async def _read(client: Client, upstream: Upstream) -> _Listing:
     target = PATH + (b"?" + client.query if client.query else b"")
     body = bytearray()
     async with await upstream.send("GET", target, sent, b"") as answer:
-        source = mask(answer, upstream.api_key)
-        while part := await source.read():
+        while part := await answer.read():
             body += part
             if len(body) > MAX_BYTES:
                 raise BrokenError(f"The list of models is larger than {MAX_BYTES} bytes.")
@@ -114,7 +113,7 @@ async def _read(client: Client, upstream: Upstream) -> _Listing:
             own_cors=True,
             secret=upstream.api_key.encode() if upstream.api_key else None,
         )
-    listing = _Listing(answer.status, fields, bytes(body))
+    listing = _Listing(answer.status, fields, cover(bytes(body), upstream.api_key))
     if listing.models is None:
         LOGGER.warning(
             "left out of the list of models",

@@ -117,6 +117,18 @@ class Probe:
             self._kept.popitem(last=False)
 
 
+async def read_prompt_end(
+    upstream: Upstream, fields: Headers, request: dict[str, Any], *, request_id: bytes
+) -> str | None:
+    """Return the end of the prompt of a conversation like this one; None if the server does not say it.
+
+    Nothing is kept of the answer, and nothing noted.
+    """
+    sender = _Sender(upstream, fields, request_id)
+    _, tail = await _ask(sender, chat.write_json(write_question(request)), request.get("model"))
+    return tail
+
+
 class _Sender(NamedTuple):
     upstream: Upstream
     fields: Headers

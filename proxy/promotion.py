@@ -9,12 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from proxy.calls.recovery import Recovery, assign_ids
+from proxy import chat
+from proxy.calls.recovery import assign_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from proxy.calls.recovery import Recovered
+    from proxy.calls.recovery import Recovered, Recovery
+    from proxy.calls.watch import Watch
     from proxy.spans import Span
 
 
@@ -33,25 +35,29 @@ EMPTY = Toolbox({}, iter(()))
 
 
 def recover(
-    recovery: Recovery, spans: list[Span], message: dict[str, Any], choice: dict[str, Any]
+    recovery: Recovery | Watch, spans: list[Span], message: dict[str, Any], choice: dict[str, Any]
 ) -> list[Span]:
     """Bring the text of a delta or a message to the recovery; return the text that goes out now, in order.
 
     What the message says beside text settles it, and the choice's `finish_reason` ends the turn.
     """
     out = recovery.feed(spans)
-    content = message.get("content")
-    beside = [content if not isinstance(content, str) else None]
-    beside += [message.get(name) for name in ("tool_calls", "function_call", "refusal")]
-    if any(beside):
+    if says_more(message):
         out += recovery.interrupt()
-    reason = choice.get("finish_reason")
-    if reason:
-        out += recovery.finish(stopped=reason == "stop")
+    if choice.get("finish_reason"):
+        out += recovery.finish(stopped=chat.has_stopped(choice))
     return out
 
 
-def write_deltas(calls: list[Recovered], toolbox: Toolbox) -> list[dict[str, Any]]:
+def says_more(message: dict[str, Any]) -> bool:
+    """Tell whether a delta or a message says something beside text: a call, a refusal, content of parts."""
+    if any(message.get(name) for name in ("tool_calls", "function_call", "refusal")):
+        return True
+    content = message.get("content")
+    return bool(content) and not isinstance(content, str)
+
+
+def write_deltas(calls: Sequence[Recovered], toolbox: Toolbox) -> list[dict[str, Any]]:
     """Return the deltas of a turn's calls: for each its name, then its arguments."""
     deltas: list[dict[str, Any]] = []
     for index, call in enumerate(write_calls(calls, toolbox)):
@@ -62,7 +68,7 @@ def write_deltas(calls: list[Recovered], toolbox: Toolbox) -> list[dict[str, Any
     return deltas
 
 
-def write_calls(calls: list[Recovered], toolbox: Toolbox) -> list[dict[str, Any]]:
+def write_calls(calls: Sequence[Recovered], toolbox: Toolbox) -> list[dict[str, Any]]:
     """Return the `tool_calls` of a whole message."""
     return [
         {"id": id_, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}

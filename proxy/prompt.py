@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PROMPT_TEXT = "prompt_text"
 """The field in which vLLM (0.21.0 and later) returns the prompt when `return_prompt_text` asks for it."""
 
-_OFF_SWITCHES = (
+OFF_SWITCHES = (
     ("enable_thinking", False),
     ("thinking", False),
     ("reasoning", False),
@@ -125,7 +125,7 @@ def _prefilled(document: dict[str, Any]) -> str | None:
 def _is_off(document: dict[str, Any]) -> bool:
     """Tell whether the request switches thinking off."""
     arguments = document.get("chat_template_kwargs")
-    if isinstance(arguments, dict) and any(arguments.get(name) == off for name, off in _OFF_SWITCHES):
+    if isinstance(arguments, dict) and any(arguments.get(name) == off for name, off in OFF_SWITCHES):
         return True
     thinking, reasoning = document.get("thinking"), document.get("reasoning")
     return (

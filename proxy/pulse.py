@@ -14,7 +14,7 @@ from proxy.errors import ProxyError
 if TYPE_CHECKING:
     from proxy.client import Client
     from proxy.headers import Headers
-    from proxy.mask import Source
+    from proxy.upstream import Source
 
 COMMENT = b": keep-alive\n\n"
 """A line that clients ignore (https://html.spec.whatwg.org/#event-stream-interpretation)."""

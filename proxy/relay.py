@@ -10,31 +10,32 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from proxy import chat, headers
+from proxy import headers
+from proxy.asking import OK, Asking, Kind, late
+from proxy.chain import NO_DONE, Chain
 from proxy.client import ClientGoneError
-from proxy.coding import CODINGS, Inflated
 from proxy.course import clock
-from proxy.errors import BrokenError, SilentError, StoppedError, UpstreamError
-from proxy.mask import mask
+from proxy.errors import BrokenError, StoppedError, UpstreamError
+from proxy.mask import Mask
 from proxy.pulse import Pulse
-from proxy.response import Rewriter
+from proxy.rounds import Rounds
 from proxy.stream import Stream
+from proxy.upstream import Answer
+from proxy.whole import Whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from proxy.client import Client
+    from proxy.connection import Sink
     from proxy.course import Course
     from proxy.headers import Headers
-    from proxy.mask import Source
     from proxy.request import Plan
     from proxy.running import Running
     from proxy.settings import Settings
     from proxy.tally import Tally
     from proxy.telemetry import Notes
-    from proxy.upstream import Answer, Upstream
-
-_OK = 200
+    from proxy.upstream import Source, Upstream
 
 
 class Relay:
@@ -51,7 +52,7 @@ class Relay:
         running: Running,
         tally: Tally,
         course: Course,
-        watch: Callable[[Source], Source] | None = None,
+        watch: Callable[[Source, Mask | None], Source] | None = None,
     ) -> None:
         """Begin with a request that was read.
 
@@ -75,6 +76,7 @@ class Relay:
         self._tally = tally
         self._watch = watch
         self._course = course
+        self._asking = Asking(client, upstream, running, notes, reads=plan is not None)
 
     async def run(self) -> None:
         """Serve the request; return when it is answered.
@@ -84,143 +86,101 @@ class Relay:
                 so in a rewritten stream; any other answer is left without an end.
             StoppedError: the proxy stops; for the rest as with UpstreamError.
         """
-        client, upstream = self._client, self._upstream
-        answer_s = upstream.timeouts.answer_s
-        target = client.path + (b"?" + client.query if client.query else b"")
-        fields = self._make_fields()
-        self._course.sent = clock()
+        client, asking = self._client, self._asking
         try:
-            async with (
-                asyncio.timeout(answer_s or None) as limit,
-                await upstream.send(client.method, target, fields, client.body) as answer,
-            ):
-                self._running.answer = answer
+            async with asyncio.timeout(asking.answer_s or None) as limit, asking:
+                self._course.sent = clock()
+                answer = await asking.send(client.body)
                 client.body = b""  # a stream may run for long, and a request may be large
-                content_type = (headers.find(answer.headers, b"content-type") or b"").lower()
-                stream = self._course.stream = content_type.startswith(b"text/event-stream")
-                if stream:
+                kind = Kind.of(answer)
+                if kind is Kind.STREAM:
+                    self._course.stream = True
                     limit.reschedule(None)
-                readable = stream or content_type.startswith(b"application/json")
-                opened = self._open(answer) if self._plan and answer.status == _OK and readable else None
-                await self._give(answer, opened, stream=stream)
+                await self._give(answer, kind, limit)
         except TimeoutError:
-            raise SilentError(
-                f"The model server did not complete its answer within {answer_s:g} seconds "
-                "(timeouts.answerSeconds in the proxy's configuration)."
-            ) from None
-        finally:
-            self._running.answer = None
+            raise late(asking.answer_s) from None
 
-    def _make_fields(self) -> Headers:
-        client, api_key = self._client, self._upstream.api_key
-        sent = client.headers
-        if headers.is_preflight(client.method, sent):
-            # What a browser asks without a key is not asked in anybody's name.
-            sent, api_key = headers.without(sent, headers.CREDENTIALS), None
-        return headers.for_upstream(
-            sent,
-            host=self._upstream.host,
-            body_bytes=len(client.body),
-            request_id=client.request_id,
-            identity=self._plan is not None or api_key is not None,
-            api_key=api_key,
-        )
-
-    def _open(self, answer: Answer) -> Source | None:
-        """Return the body of an answer as it can be read, None if it is compressed in a way unknown here."""
-        coding = (headers.find(answer.headers, b"content-encoding") or b"identity").strip().lower()
-        if coding == b"identity":
-            return answer
-        if coding in CODINGS:
-            return Inflated(answer)
-        self._notes.once(
-            "an answer is relayed as it is: the model server compressed it although asked not to"
-        )
-        return None
-
-    async def _give(self, answer: Answer, opened: Source | None, *, stream: bool) -> None:
-        """Give the client the answer: rewritten where its body could be `opened`, else untouched."""
-        client, settings, secret = self._client, self._settings, self._upstream.api_key
+    async def _give(self, answer: Answer, kind: Kind | None, limit: asyncio.Timeout) -> None:
+        """Give the client the answer: rewritten if it is one to be read, and can be; else untouched."""
+        client, plan, settings = self._client, self._plan, self._settings
+        secret = self._upstream.api_key
+        opened = self._asking.open(answer) if plan and kind and answer.status == OK else None
         fields = headers.for_client(
             answer.headers,
             request_id=client.request_id,
-            stream=stream,
+            stream=kind is Kind.STREAM,
             rewritten=opened is not None,
             own_cors=settings.cors is not None,
             secret=secret.encode() if secret else None,
         )
-        body = mask(opened or answer, secret)
+        if plan and opened and kind is Kind.WHOLE:
+            await self._rewrite_whole(answer, opened, fields, plan, limit)
+            return
+        stream = self._make_stream(plan) if plan and opened else None
+        self._course.rewritten = stream is not None
+        body: Source = opened or answer
+        if isinstance(stream, Rounds):
+            body = Chain(self._asking, self._running, stream, answer, body)
         pulse: Pulse | None = None
         if self._watch is not None:
-            body = self._watch(body)
-        elif settings.keep_alive_s and stream and (opened or headers.is_open_ended(answer.headers)):
+            body = self._watch(body, self._make_mask())
+        elif (
+            settings.keep_alive_s
+            and kind is Kind.STREAM
+            and (stream or headers.is_open_ended(answer.headers))
+        ):
             head = answer.status, fields
-            body = pulse = Pulse(body, client, head, settings.keep_alive_s, whole_events=opened is not None)
+            body = pulse = Pulse(body, client, head, settings.keep_alive_s, whole_events=stream is not None)
         try:
-            if self._plan is None or opened is None:
+            if stream is None:
                 await self._pass(answer, body, fields)
-            elif stream:
-                await self._rewrite_stream(answer, body, fields, self._plan)
             else:
-                await self._rewrite_whole(answer, body, fields, self._plan)
+                await self._rewrite_stream(answer, body, fields, stream)
         finally:
             if pulse is not None:
                 pulse.close()
 
-    async def _pass(self, answer: Answer, body: Source, fields: Headers) -> None:
-        """Relay an answer untouched. One that breaks off is left without an end, as it came."""
-        client, course = self._client, self._course
-        reads = 0
-        data = await body.read()
-        course.arrived = clock()
-        answer.watch_idle()
-        if not client.status:
-            await client.start(answer.status, fields)
-        while data:
-            await client.write(data)
-            if not reads:
-                course.handled = clock()
-            reads += 1
-            data = await body.read()
-        course.reads, course.ended = reads, clock()
-        await client.finish()
-
-    async def _rewrite_stream(self, answer: Answer, body: Source, fields: Headers, plan: Plan) -> None:
-        client, max_event_bytes = self._client, self._settings.max_event_bytes
-        course, tally = self._course, self._tally
-        course.rewritten = True
-        reads, seeks_content = 0, True
-        stream = Stream(
+    def _make_stream(self, plan: Plan) -> Stream | Rounds:
+        max_event_bytes = self._settings.max_event_bytes
+        if plan.retries is not None:
+            return Rounds(plan, plan.retries, self._tally, max_event_bytes=max_event_bytes)
+        return Stream(
             plan.rule,
             hides_prompt=plan.hides_prompt,
             toolbox=plan.toolbox,
-            tally=tally,
+            tally=self._tally,
             max_event_bytes=max_event_bytes,
         )
+
+    async def _pass(self, answer: Answer, body: Source, fields: Headers) -> None:
+        """Relay an answer untouched. One that breaks off is left without an end, as it came."""
+        put, mask = self._client.put, self._make_mask()
+        await self._pour(answer, body, fields, (lambda data: put(mask.feed(data))) if mask else put)
+        await self._client.finish(mask.finish() if mask else b"")
+
+    async def _rewrite_stream(
+        self, answer: Answer, body: Source, fields: Headers, stream: Stream | Rounds
+    ) -> None:
+        client, course, tally, mask = self._client, self._course, self._tally, self._make_mask()
+
+        def take(data: bytes) -> bool:
+            takes_more = client.put(stream.feed(mask.feed(data) if mask else data))
+            if course.content is None and tally.content_chars:
+                course.content = clock()
+            if stream.overflow:
+                raise BrokenError(
+                    f"The model server sent an event larger than {self._settings.max_event_bytes} bytes "
+                    "(maxEventBytes in the proxy's configuration)."
+                )
+            return takes_more
+
         try:
-            data = await body.read()
-            course.arrived = clock()
-            answer.watch_idle()
-            if not client.status:
-                await client.start(answer.status, fields)
-            while data:
-                if out := stream.feed(data):
-                    await client.write(out)
-                if not reads:
-                    course.handled = clock()
-                reads += 1
-                if seeks_content and tally.content_chars:
-                    course.content, seeks_content = clock(), False
-                if stream.overflow:
-                    raise BrokenError(
-                        f"The model server sent an event larger than {max_event_bytes} bytes "
-                        "(maxEventBytes in the proxy's configuration)."
-                    )
-                data = await body.read()
-            course.reads, course.ended = reads, clock()
+            await self._pour(answer, body, fields, take)
+            if mask:
+                client.put(stream.feed(mask.finish()))
             if not stream.done and not headers.is_delimited(answer.headers):
                 # The end of the connection is all that ended it: only [DONE] could tell it from a cut.
-                raise BrokenError("The model server closed the connection before its stream said [DONE].")
+                raise BrokenError(NO_DONE)
         except (UpstreamError, StoppedError) as error:
             if not client.status:
                 raise
@@ -228,36 +188,54 @@ class Relay:
             if stream.done:
                 return
             raise
+        finally:
+            stream.sum_up()
         self._note_auto(stream.prompt_seen)
         await client.finish(stream.finish())
 
-    async def _rewrite_whole(self, answer: Answer, body: Source, fields: Headers, plan: Plan) -> None:
-        client, max_bytes = self._client, self._settings.max_body_bytes
-        pieces: list[bytes] = []
-        size = 0
-        while data := await body.read():
-            if not pieces:
-                answer.watch_idle()
-            size += len(data)
-            if size > max_bytes:
-                raise BrokenError(
-                    f"The model server's answer is larger than {max_bytes} bytes "
-                    "(maxBodyBytes in the proxy's configuration)."
-                )
-            pieces.append(data)
-        self._course.arrived = clock()
-        self._course.rewritten = True
-        whole = b"".join(pieces)
-        document = chat.read_object(whole)
-        rewriter = Rewriter(
-            plan.rule, hides_prompt=plan.hides_prompt, toolbox=plan.toolbox, tally=self._tally
-        )
-        if document is not None and rewriter.rewrite(document):
-            whole = chat.write_json(document)
-        self._note_auto(rewriter.prompt_seen)
-        await client.start(answer.status, [*fields, (b"content-length", b"%d" % len(whole))])
-        await client.finish(whole)
-        self._course.handled = clock()
+    async def _pour(self, answer: Answer, body: Source, fields: Headers, sink: Sink) -> None:
+        """Begin the client's answer with the first byte of the body, and bring the body to a sink."""
+        client, course = self._client, self._course
+        data = await body.read()
+        course.arrived = clock()
+        answer.watch_idle()
+        if not client.status:
+            await client.start(answer.status, fields)
+        while data:
+            takes_more = sink(data)
+            course.reads += 1
+            course.handled = course.handled or clock()
+            if not takes_more:
+                await client.drained()
+            if isinstance(body, Answer):
+                # It comes straight from the connection, which can go on by itself.
+                course.reads += await body.pour(sink, client.drained)
+            data = await body.read()
+        course.ended = clock()
+
+    def _make_mask(self) -> Mask | None:
+        return Mask(self._upstream.api_key) if self._upstream.api_key else None
+
+    async def _rewrite_whole(
+        self, answer: Answer, body: Source, fields: Headers, plan: Plan, limit: asyncio.Timeout
+    ) -> None:
+        client, asking, max_bytes = self._client, self._asking, self._settings.max_body_bytes
+        whole, course = Whole(plan, self._tally), self._course
+        course.rewritten = True
+        read = await asking.read_whole(answer, body, max_bytes)
+        course.arrived = clock()
+        again = whole.take(read)
+        course.handled = clock()
+        while again is not None:
+            limit.reschedule(None)  # each round has its own
+            try:
+                again = whole.take(await asking.ask_again(again, max_bytes))
+            except UpstreamError:
+                whole.fail()
+                break
+        self._note_auto(whole.prompt_seen)
+        await client.start(answer.status, [*fields, (b"content-length", b"%d" % len(whole.body))])
+        await client.finish(whole.body)
 
     def _note_auto(self, prompt_seen: bool | None) -> None:
         if prompt_seen is False:

@@ -6,12 +6,15 @@ body is given out as it came, less its transfer coding.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import httptools
 
 from proxy.errors import BrokenError
 from proxy.headers import Headers, is_delimited
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MAX_HEAD_BYTES = 64 * 1024
 """Bytes of a status line and header fields, of the trailer fields, and of all that frames a body's bytes."""
@@ -38,16 +41,27 @@ class Reply:
         self.head: Head | None = None
         self.complete = False
         """The whole answer is here."""
-        self.unread_bytes = 0
-        """Bytes of the body that nobody took yet."""
+        self._body: list[bytes] = []
+        self.on_body: Callable[[bytes], None] = self._body.append
+        """Collects the body: the parser calls it for each piece, without a frame of Python between."""
         self._parser = httptools.HttpResponseParser(self)
         self._has_body = has_body
         self._headers: Headers = []
-        self._body: list[bytes] = []
+        self._end = 0  # of the body, in pieces, once the answer is complete
         self._idle_bytes = 0  # since the last byte of the body
         self._delimited = False
         self._persistent = False
         self._fault: str | None = None
+
+    @property
+    def unread(self) -> bool:
+        """Whether there are bytes of the body that nobody took yet."""
+        return bool(self._body)
+
+    @property
+    def unread_bytes(self) -> int:
+        """How many."""
+        return sum(map(len, self._body))
 
     @property
     def clean(self) -> bool:
@@ -60,6 +74,7 @@ class Reply:
         Raises:
             BrokenError: this is not HTTP/1.1, or larger than allowed.
         """
+        pieces = len(self._body)
         self._idle_bytes += len(data)
         try:
             self._parser.feed_data(data)
@@ -69,7 +84,10 @@ class Reply:
             self._persistent = False
             self._fault = self._fault or f"The model server sent what is not HTTP/1.1 ({error})."
         if self.complete:
+            del self._body[self._end :]  # bytes behind an answer belong to nobody
             return
+        if len(self._body) > pieces:
+            self._idle_bytes = 0
         if self._idle_bytes > MAX_HEAD_BYTES:
             self._fault = self._fault or f"The model server sent a header larger than {MAX_HEAD_BYTES} bytes."
         if self._fault is not None:
@@ -91,7 +109,7 @@ class Reply:
         """Return the bytes of the body that came since the last time."""
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         self._body.clear()
-        self.unread_bytes = 0
+        self._end = 0
         return body
 
     # What the parser calls
@@ -132,13 +150,7 @@ class Reply:
             self._persistent = self._persistent and status in _BODYLESS
             self.complete = True
 
-    def on_body(self, body: bytes) -> None:
-        """Collect bytes of the body."""
-        if not self.complete:
-            self._idle_bytes = 0
-            self._body.append(body)
-            self.unread_bytes += len(body)
-
     def on_message_complete(self) -> None:
         """End the answer, unless it was an informational one."""
-        self.complete = self.complete or self.head is not None
+        if self.head is not None and not self.complete:
+            self.complete, self._end = True, len(self._body)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from proxy import chat, history, prompt
 from proxy.errors import RequestError
 from proxy.promotion import EMPTY, Toolbox
+from proxy.retries import Retries, may_retry
 from proxy.rules import Start, ToolCallRecovery
 from proxy.tools import read_tools
 
@@ -47,6 +48,8 @@ class Plan:
     """The prompt's text was asked for by the proxy alone, and is taken out of the answer."""
     toolbox: Toolbox = EMPTY
     """What tool calls left in the thinking are made with; empty where none are recovered."""
+    retries: Retries | None = None
+    """What asks again for a turn that left calls in its thinking, where the rule wants that."""
 
 
 def read_chat(body: bytes) -> ChatRequest:
@@ -79,19 +82,26 @@ def make_plan(request: ChatRequest, rule: Rule, call_ids: Iterator[str] | None =
         RequestError: it has to be changed and is nested too deeply to be written anew.
     """
     toolbox = EMPTY
-    if call_ids is not None and rule.tool_call_recovery is ToolCallRecovery.PROMOTE:
-        toolbox = Toolbox(read_tools(request.document), call_ids)
+    retries = rule.tool_call_recovery is ToolCallRecovery.RETRY
+    if call_ids is not None and rule.tool_call_recovery is not ToolCallRecovery.OFF:
+        tools = read_tools(request.document) if not retries or may_retry(request.document) else {}
+        toolbox = Toolbox(tools, call_ids)
     document = history.convert(request.document, rule)
     # A block that `history` puts back into a prefilled turn counts: the server sees it.
     rule = prompt.decide_start(document, rule)
     hides_prompt = rule.start is Start.AUTO and not prompt.asks_for_prompt(document)
     document = prompt.ask(document, rule, finds_calls=bool(toolbox.tools))
-    if document is request.document:
-        return Plan(request.body, rule, hides_prompt, toolbox)
     try:
-        return Plan(chat.write_json(document), rule, hides_prompt, toolbox)
+        body = request.body if document is request.document else chat.write_json(document)
     except RecursionError:
         raise RequestError("The request body is nested too deeply.") from None
+    return Plan(
+        body,
+        rule,
+        hides_prompt,
+        toolbox,
+        retries=Retries(body, rule) if retries and toolbox.tools else None,
+    )
 
 
 def read_model(body: bytes) -> str:

@@ -10,14 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from proxy import chat, sse
-from proxy.message import rewrite_choice
+from proxy.message import find_left, rewrite_choice
 from proxy.promotion import EMPTY, Toolbox
 from proxy.prompt import PROMPT_TEXT, settle_start
-from proxy.rules import Start
+from proxy.rules import Start, ToolCallRecovery
 from proxy.tally import Tally
 from proxy.turn import Turn
 
 if TYPE_CHECKING:
+    from proxy.calls.watch import Left
     from proxy.rules import Rule
 
 
@@ -42,6 +43,7 @@ class Rewriter:
         self._toolbox = toolbox
         self._hides_prompt = hides_prompt
         self._turns: dict[int, Turn] = {}
+        self._left: Left | None = None
         self.done = False
         """The stream has said that it is complete."""
         self.prompt_seen: bool | None = None
@@ -51,7 +53,7 @@ class Rewriter:
         """Take the next event of a stream; return the events that take its place."""
         chunk = chat.read_chunk(event.data)
         if chunk is None:
-            if event.data is None or event.data.strip() != chat.DONE:
+            if not chat.is_done(event.data):
                 return [event]
             self.done = True
             return [*self._flush(cut=False), event]
@@ -73,9 +75,27 @@ class Rewriter:
             return made
         return [*made, _encode(whole, event)]
 
+    @property
+    def left(self) -> Left | None:
+        """The calls that the only choice left in its thinking, where they are to be asked for again."""
+        if len(self._turns) == 1:
+            (turn,) = self._turns.values()
+            return turn.left
+        return self._left
+
+    @property
+    def stands(self) -> bool:
+        """Whether the stream has said something that a client can use, or how it ends."""
+        return any(turn.said or turn.ended for turn in self._turns.values())
+
     def turn(self, index: int) -> Turn | None:
         """Return the turn of a choice that was seen."""
         return self._turns.get(index)
+
+    def sum_up(self) -> None:
+        """Bring the tally up to date."""
+        for turn in self._turns.values():
+            turn.leave_lane()
 
     def finish(self) -> list[sse.Event]:
         """End a stream that broke off, or that ended without saying so; return what was held."""
@@ -87,8 +107,13 @@ class Rewriter:
         if not isinstance(listed, list) or chat.is_deep(answer):
             return False
         changed = self._read_prompt(answer)
+        retries = self._rule.tool_call_recovery is ToolCallRecovery.RETRY
+        if retries and len(listed) == 1 and isinstance(listed[0], dict):
+            self._left = find_left(listed[0], self._rule, self._toolbox)
         for at, choice in enumerate(listed):
-            made = rewrite_choice(choice, self._rule, self._toolbox) if isinstance(choice, dict) else choice
+            if not isinstance(choice, dict):
+                continue
+            made = rewrite_choice(choice, self._rule, self._toolbox, self._tally)
             if made is not choice:
                 listed[at] = made
                 changed = True

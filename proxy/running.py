@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from proxy.errors import StoppedError
 
 if TYPE_CHECKING:
     from proxy.client import Client
-    from proxy.upstream import Answer
+    from proxy.errors import ProxyError
+
+
+class Breakable(Protocol):
+    """Something that is read from, and can be made to break off."""
+
+    def fail(self, error: ProxyError) -> None:
+        """Break off: whoever reads gets this error."""
+        ...
 
 
 class Running:
@@ -19,7 +27,7 @@ class Running:
         """Begin with the request of the current task."""
         self._client = client
         self._task = asyncio.current_task()
-        self.answer: Answer | None = None
+        self.answer: Breakable | None = None
         """The model server's answer, while it is being read."""
         self.stopped = False
         """It was told to end."""

@@ -17,10 +17,11 @@ import uvloop
 from proxy.app import App
 from proxy.endpoint import Endpoint
 from proxy.reload import follow
-from proxy.server import OPTIONS, Server
+from proxy.server import Server
 from proxy.settings import Listen, Settings
 from proxy.shares import open_shares
 from proxy.telemetry import LOGGER, configure
+from proxy.traces import open_traces
 from proxy.worker import READY, obey
 from proxy.workers import Workers
 
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
     from proxy.reload import Source
     from proxy.shares import Share
-
-__all__ = ["OPTIONS", "beside", "serve"]
 
 _START_S = 10
 
@@ -58,6 +57,7 @@ def serve(source: Source, announcement: str = "think-proxy on {url}", *, workers
         sys.exit(1)
 
     def announce() -> None:
+        _spare_the_collector()
         sys.stdout.write(f"{announcement.format(url=endpoint.url)}\n")
         sys.stdout.flush()
 
@@ -79,6 +79,13 @@ def serve(source: Source, announcement: str = "think-proxy on {url}", *, workers
         sys.exit(code)
 
 
+def _spare_the_collector() -> None:
+    """Tell it that what was imported and built so far stays: it need not look at that again."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
 def _raise_file_limit() -> None:
     """Allow as many files as this process may have: a stream takes two, and 1,024 are soon gone."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -93,7 +100,8 @@ def _run(main: Coroutine[Any, Any, None]) -> None:
 
 async def _serve_alone(source: Source, endpoint: Endpoint, announce: Callable[[], None]) -> None:
     """Serve in this process, which gets the signals."""
-    app = App(source.settings)
+    traces = open_traces()
+    app = App(source.settings, None, traces)
     server = Server(app, endpoint.sockets, source.settings, app)
     is_asked = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -112,13 +120,20 @@ async def _serve_alone(source: Source, endpoint: Endpoint, announce: Callable[[]
         await server.run(announce)
     finally:
         following.cancel()
+        if traces is not None:
+            traces.close()
 
 
 def _run_worker(sockets: list[socket.socket], settings: Settings, share: Share, wire: socket.socket) -> None:
     """Serve as one of several, and obey the parent."""
 
+    def announce() -> None:
+        _spare_the_collector()
+        wire.sendall(READY)
+
     async def main() -> None:
-        app = App(settings, share)
+        traces = open_traces()
+        app = App(settings, share, traces)
         server = Server(app, sockets, settings, app)
         server.traffic.report = app.report
 
@@ -132,9 +147,11 @@ def _run_worker(sockets: list[socket.socket], settings: Settings, share: Share, 
             loop.add_signal_handler(number, server.stop)
         obeying = loop.create_task(obey(wire, server, apply))
         try:
-            await server.run(lambda: wire.sendall(READY))
+            await server.run(announce)
         finally:
             obeying.cancel()
+            if traces is not None:
+                traces.close()
 
     _run(main())
 
@@ -153,13 +170,13 @@ def reload(app: App, server: Server, settings: Settings) -> bool:
 
 
 @contextlib.contextmanager
-def beside(app: ASGIApp) -> Iterator[str]:
-    """Serve another application on a free port of this machine in a thread; yields its address.
+def beside(app: ASGIApp, port: int = 0) -> Iterator[str]:
+    """Serve another application on this machine in a thread, on a free port for 0; yields its address.
 
     Raises:
         RuntimeError: it did not start.
     """
-    endpoint = Endpoint(Listen(port=0))
+    endpoint = Endpoint(Listen(port=port))
     server = Server(app, endpoint.sockets, Settings())
     loops: list[asyncio.AbstractEventLoop] = []
     is_ready = threading.Event()
@@ -172,7 +189,7 @@ def beside(app: ASGIApp) -> Iterator[str]:
     thread.start()
     try:
         if not is_ready.wait(_START_S):
-            raise RuntimeError("the model server beside the proxy did not start")
+            raise RuntimeError("the server beside the proxy did not start")
         yield endpoint.url
     finally:
         for loop in loops:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import socket
-import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
-import uvicorn
+from uvicorn import Config
 from uvicorn.lifespan.on import LifespanOn
 
-from proxy.endpoint import BACKLOG
+from proxy.acceptor import Acceptor
 from proxy.listener import ClientConnection
 from proxy.traffic import Traffic
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Coroutine, Sequence
 
     from starlette.types import ASGIApp
@@ -24,18 +22,6 @@ if TYPE_CHECKING:
 
 KEEP_ALIVE_S = 75
 """Seconds an unused client connection is kept: clients that keep theirs for less meet no closed one."""
-
-OPTIONS: dict[str, Any] = {
-    "loop": "uvloop",
-    "http": ClientConnection,
-    "ws": "none",
-    "log_config": None,
-    "access_log": False,
-    "server_header": False,
-    "date_header": False,
-    "timeout_keep_alive": KEEP_ALIVE_S,
-}
-"""How uvicorn runs the proxy."""
 
 LAST_S = 2.0
 """Seconds for streams that are stopped to say so, and for what was written to reach its client."""
@@ -65,7 +51,7 @@ class Server:
     ) -> None:
         """Take sockets that listen; `stops` is the application if it takes part in stopping."""
         self.traffic = Traffic(settings)
-        self._config = uvicorn.Config(app, lifespan="on", **OPTIONS)
+        self._app = app
         self._sockets = sockets
         self._stops = stops
         self._is_stopping = asyncio.Event()
@@ -88,47 +74,34 @@ class Server:
 
     async def run(self, on_ready: Callable[[], None]) -> None:
         """Serve until stopped; `on_ready` is called as soon as requests are answered."""
-        self._config.load()
-        lifespan = LifespanOn(self._config)
+        lifespan = LifespanOn(Config(self._app, loop="none", http="httptools", ws="none", log_config=None))
         await lifespan.startup()
         if lifespan.should_exit:
             raise RuntimeError("the application did not start")
-        listeners = [await self._listen(sock) for sock in self._sockets]
-        # What was imported and built so far stays: the collector need not look at it again.
-        gc.collect()
-        gc.freeze()
-        gc.enable()
+        acceptors = [Acceptor(sock, self._connect) for sock in self._sockets]
         on_ready()
         try:
             await self._is_stopping.wait()
-            await self._drain(listeners)
+            await self._drain(acceptors)
         finally:
             await self._end()
             await lifespan.shutdown()
 
-    async def _listen(self, sock: socket.socket) -> asyncio.Server:
-        loop = asyncio.get_running_loop()
-        if sock.family != socket.AF_UNIX:
-            return await loop.create_server(self._connect, sock=sock, backlog=BACKLOG)
-        # From 3.13 on the loop would remove the file, which other processes may listen on, too.
-        keeps: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
-        return await loop.create_unix_server(self._connect, sock=sock, backlog=BACKLOG, **keeps)
-
     def _connect(self) -> ClientConnection:
-        return ClientConnection(self._config, self.traffic, {})
+        return ClientConnection(self._app, self.traffic, KEEP_ALIVE_S)
 
-    async def _drain(self, listeners: list[asyncio.Server]) -> None:
+    async def _drain(self, acceptors: list[Acceptor]) -> None:
         """Turn new requests away, and let those that are running come to their end."""
         settings = self.traffic.settings
         self.traffic.is_draining = True
         if self._stops is not None:
             self._stops.begin_drain()
-        for connection in self._connections():
+        for connection in tuple(self.traffic.connections):
             connection.retire()
         await self._unless_over(asyncio.sleep(settings.drain_delay_s), None)
-        for listener in listeners:
-            listener.close()
-        for connection in self._connections():
+        for acceptor in acceptors:
+            await acceptor.close()
+        for connection in tuple(self.traffic.connections):
             connection.shutdown()
         await self._unless_over(self.traffic.quiet(), settings.drain_s)
         if self._stops is not None and not self._is_over.is_set():
@@ -148,8 +121,5 @@ class Server:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks, timeout=_CANCEL_S)
-        for connection in self._connections():
-            connection.transport.abort()
-
-    def _connections(self) -> list[ClientConnection]:
-        return [made for made in self.traffic.connections if isinstance(made, ClientConnection)]
+        for connection in tuple(self.traffic.connections):
+            connection.abort()

@@ -6,11 +6,14 @@ stays, and there are never more files than processes.
 
 from __future__ import annotations
 
+import fcntl
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from tempfile import TemporaryDirectory
+from pathlib import Path
+from shutil import rmtree
+from tempfile import gettempdir, mkdtemp
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
 
 _MEMORY = "/dev/shm"  # noqa: S108 - a folder of our own is made in it
 """Where files are memory: there even if the root file system is read-only, and no disk writes them out."""
+
+
+_PREFIX = "think-proxy-metrics-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,44 @@ class Shares:
 
 @contextmanager
 def open_shares() -> Iterator[Shares]:
-    """Make the folder, for this user only; it is removed at the end."""
-    where = _MEMORY if os.access(_MEMORY, os.W_OK) else None
-    with TemporaryDirectory(prefix="think-proxy-", dir=where, ignore_cleanup_errors=True) as folder:
+    """Make the folder, for this user only; it is removed at the end.
+
+    A lock on it, which the workers inherit, tells that somebody lives. What a killed proxy left behind has
+    none, and goes when the next one starts.
+    """
+    where = _MEMORY if os.access(_MEMORY, os.W_OK) else gettempdir()
+    for old in Path(where).glob(f"{_PREFIX}*"):
+        _remove_if_left(old)
+    folder, lock = _make(where)
+    try:
         yield Shares(folder)
+    finally:
+        rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def _make(where: str) -> tuple[str, int]:
+    """Return a folder of our own, and its lock."""
+    while True:
+        folder = mkdtemp(prefix=_PREFIX, dir=where)
+        with suppress(FileNotFoundError):
+            lock = os.open(folder, os.O_RDONLY)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if Path(folder).exists():
+                return folder, lock
+            os.close(lock)
+        # Before it was locked, another start took it for one that was left behind.
+
+
+def _remove_if_left(folder: Path) -> None:
+    try:
+        lock = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return  # another user's, or just gone
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        rmtree(folder, ignore_errors=True)
+    except BlockingIOError:
+        pass
+    finally:
+        os.close(lock)

@@ -25,6 +25,22 @@ class Span(NamedTuple):
     end: int
 
 
+class Lane:
+    """A stretch of text that need not be looked at: all of it goes out as it is, on one channel.
+
+    It lasts until one of its stops comes. Whoever lets text pass counts it here.
+    """
+
+    __slots__ = ("channel", "chars", "stops")
+
+    def __init__(self, channel: Channel, stops: str) -> None:
+        """Begin: text without any of the characters `stops` may pass."""
+        self.channel = channel
+        self.stops = stops
+        self.chars = 0
+        """The code points that have passed."""
+
+
 class Spans:
     """Collects pieces; neighbours of one channel become one span."""
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import sys
 from itertools import groupby
 from pathlib import Path
@@ -15,6 +13,7 @@ from proxy.presets import find_preset
 from proxy.rules import TAG_SETS, Rule
 from proxy.settings import Entry, RuleTable, Settings, strip_variant
 from proxy.splitter import Channel
+from proxy.terminal import escape, takes_colour
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
 
 STDIN = Path("-")
 """The name that stands for standard input."""
-
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""What moves a terminal's cursor or turns its text around; not the tab and the line feed."""
 
 _DIM, _BOLD, _RESET = "\x1b[2m", "\x1b[1m", "\x1b[0m"
 
@@ -93,15 +89,13 @@ def _describe(model: str | None, entry: Entry, pieces: list[Piece]) -> dict[str,
 
 def _write(out: TextIO, pieces: list[Piece]) -> None:
     """Print for people, in colour if they look at it on a terminal and do not mind."""
-    terminal = out.isatty()
-    colour = terminal and not os.environ.get("NO_COLOR")  # https://no-color.org
-    for line in _lines(pieces, colour=colour, escape=terminal):
+    for line in _lines(pieces, colour=takes_colour(out), terminal=out.isatty()):
         # A recording may hold what the terminal's encoding, or none, can write: a lone surrogate.
         encoding = out.encoding or "utf-8"
         out.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
 
 
-def _lines(pieces: list[Piece], *, colour: bool, escape: bool) -> Iterator[str]:
+def _lines(pieces: list[Piece], *, colour: bool, terminal: bool) -> Iterator[str]:
     label, thought, end = (_BOLD, _DIM, _RESET) if colour else ("", "", "")
     several = len({piece.choice for piece in pieces}) > 1
     for index, runs in groupby(pieces, key=lambda piece: piece.choice):
@@ -109,13 +103,8 @@ def _lines(pieces: list[Piece], *, colour: bool, escape: bool) -> Iterator[str]:
             yield f"{label}choice {index}{end}"
         for _, channel, text in runs:
             yield f"{label}[{channel.name.lower()}]{end}"
-            shown = _escape(text) if escape else text
+            shown = escape(text) if terminal else text
             yield f"{thought}{shown}{end}" if channel is Channel.REASONING else shown
-
-
-def _escape(text: str) -> str:
-    """Show control characters instead of sending them to the terminal: a model may have written any."""
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def _give_up(problem: str) -> NoReturn:

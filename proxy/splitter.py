@@ -20,8 +20,7 @@ until it is known whether a block follows (and, with `exact`, until that block e
 head, and all of it with `unterminated: content`; in `Content` the indentation before the answer, and
 mid-line openers until they prove to be openers.
 
-Some families wrap the answer in a pair of its own (`_wraps`): its beginning counts before anything
-visible, its end from then on. Both go, and nothing else changes.
+Some families wrap the answer in a pair of its own: a `Wrapper` knows what of it can still come.
 """
 
 from __future__ import annotations
@@ -31,10 +30,11 @@ from typing import TYPE_CHECKING
 
 from proxy.block import Block
 from proxy.content import Content
-from proxy.lines import VISIBLE
+from proxy.lines import STOPS, VISIBLE
 from proxy.markers import Kind, compile_markers
 from proxy.rules import Rule, Start, Unterminated, Whitespace
-from proxy.spans import Channel, Span, Spans
+from proxy.spans import Channel, Lane, Span, Spans
+from proxy.wrapper import Wrapper
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,10 +81,7 @@ class Splitter:
         self._opens = rule.start is Start.ANYWHERE  # an opener in content can count
         self._after_closer = False  # a closer that counted stands directly before _at
         self._orphans = 0  # closers that still belong to nested openers
-        special = rule.tags.special and rule.tags.wrappers
-        self._wraps: int = Kind.WRAP | Kind.UNWRAP if special else 0
-        self._wrapped = False  # the answer's wrapper has begun
-        self._skip = ""  # the line break to leave out behind it
+        self._wrapper = Wrapper(rule.tags)
         if rule.start is Start.IMPLICIT:
             self._enter("")
 
@@ -105,27 +102,50 @@ class Splitter:
         self._put(self._content.expire(self._base + len(self._text) + 1))
         return self._spans.take()
 
+    def lane(self) -> Lane | None:
+        """Return how text passes from here on; None as long as every text has to be looked at.
+
+        What passed in the lane has to be told to `pass_by` before anything else is called.
+        """
+        passing = self._passing()
+        if passing is None or self._state is not _State.CONTENT:
+            return Lane(passing[0], self._markers.firsts(passing[1])) if passing else None
+        if self._after_closer or not self._content.lines.settled:
+            return None
+        return Lane(passing[0], STOPS + self._markers.firsts(passing[1]))
+
+    def pass_by(self, chars: int) -> None:
+        """Text of so many code points went past, as `lane` allows."""
+        self._base += chars
+
     def skim(self, text: str) -> Channel | None:
         """Read text that goes out at once, unchanged and on one channel; return that channel.
 
         Returns None, and reads nothing, when that is not sure at a glance: then `feed` has to look.
         """
-        if self._text or self._state is _State.HEAD:
-            return None
-        if self._state is _State.BLOCK:
-            if self._block.at_head or self._block.keeps or self._markers.begins_in(_IN_BLOCK, text):
-                return None
-            self._base += len(text)
-            return Channel.REASONING
-        if self._content.indent.open:
+        passing = self._passing()
+        if passing is None or self._markers.begins_in(passing[1], text):
             return None
         if self._state is _State.CONTENT:
-            if self._skip or not self._content.is_plain or self._markers.begins_in(self._counting(), text):
-                return None
             self._after_closer = False
             self._content.lines.read(text)
         self._base += len(text)
-        return Channel.CONTENT
+        return passing[0]
+
+    def _passing(self) -> tuple[Channel, int] | None:
+        """Return the channel that text goes to at once and unchanged, and the kinds of marker that end it."""
+        if self._text or self._state is _State.HEAD:
+            return None
+        if self._state is _State.BLOCK:
+            waits = self._block.at_head or self._block.keeps
+            return None if waits else (Channel.REASONING, _IN_BLOCK)
+        if self._state is _State.PASS:
+            return None if self._content.indent.open else (Channel.CONTENT, 0)
+        return (
+            None
+            if self._wrapper.breaks or not self._content.is_plain
+            else (Channel.CONTENT, self._counting())
+        )
 
     def interrupt(self, *, ends_block: bool = True) -> list[Span]:
         """Something other than text comes for this choice: return what was held.
@@ -180,7 +200,7 @@ class Splitter:
                     self._release_lead()
                 return False
             tags = self._rule.tags
-            kinds = Kind.OPEN | self._wraps | (Kind.CLOSE if tags.stray_closer else 0)
+            kinds = Kind.OPEN | self._wrapper.kinds | (Kind.CLOSE if tags.stray_closer else 0)
             marker = self._markers.match(kinds, self._text, self._at)
             if marker and marker.kind is Kind.OPEN:
                 self._enter(self._consume(marker.end))
@@ -191,7 +211,7 @@ class Splitter:
                 return True
             if marker and marker.kind is Kind.PARTIAL and not final:
                 return False
-        self._state = _State.CONTENT if self._opens or self._wraps else _State.PASS
+        self._state = _State.CONTENT if self._opens or self._wrapper.kinds else _State.PASS
         self._release_lead()
         return True
 
@@ -231,11 +251,14 @@ class Splitter:
         return self._block.at_head
 
     def _read_content(self, final: bool) -> bool:
-        while self._skip:
-            if not self._skip_break():
+        while self._wrapper.breaks:
+            following = self._text[self._at : self._at + 1]
+            if not following:
                 return False
+            if self._wrapper.leaves_out(following):
+                self._consume(self._at + 1)
         kinds = self._counting()
-        if not kinds and not self._wraps:
+        if not kinds and not self._wrapper.kinds:
             self._state = _State.PASS
             return True
         marker = self._markers.find(kinds, self._text, self._at)
@@ -247,9 +270,7 @@ class Splitter:
             # What went out was the first visible text: a wrapper can't begin any more.
             return True
         if self._content.lines.in_code():
-            # A special token can't be quoted; everything else in code is literal.
-            unwraps = self._wraps & Kind.UNWRAP if self._rule.tags.special else 0
-            found = self._markers.match(unwraps, self._text, marker.start)
+            found = self._markers.match(self._wrapper.in_code, self._text, marker.start)
             if found is None:
                 self._write(self._consume(marker.start + 1))
                 return True
@@ -272,9 +293,7 @@ class Splitter:
         kinds: int = Kind.OPEN if self._opens else 0
         if self._orphans or self._content.hold:
             kinds |= Kind.CLOSE
-        if self._wraps:
-            kinds |= self._wraps & Kind.UNWRAP if self._content.visible else self._wraps
-        return kinds
+        return kinds | self._wrapper.counting(visible=self._content.visible)
 
     def _read_pass(self, _final: bool) -> bool:
         self._put(self._content.release(self._consume(len(self._text))))
@@ -323,24 +342,7 @@ class Splitter:
         self._put(self._content.release_hold())
         self._consume(marker.end)
         self._after_closer = False
-        special = self._rule.tags.special
-        if marker.kind is Kind.WRAP:
-            self._wraps, self._wrapped = Kind.UNWRAP, True
-            self._skip = "" if special else "\r\n"
-        elif not special:
-            self._wraps = 0
-
-    def _skip_break(self) -> bool:
-        """Leave out the line break behind a wrapper; False while it is not there yet."""
-        following = self._text[self._at : self._at + 1]
-        if not following:
-            return False
-        if following in self._skip:
-            self._consume(self._at + 1)
-            self._skip = "\n" if following == "\r" else ""
-        else:
-            self._skip = ""
-        return True
+        self._wrapper.meet(marker.kind)
 
     # Blocks
 
@@ -363,8 +365,7 @@ class Splitter:
         self._leave()
         if not self._content.visible:
             self._content.indent.open = not self._exact
-            if self._rule.tags.wrappers and not (self._wrapped or self._wraps):
-                self._wraps = Kind.WRAP
+            self._wrapper.expect()
 
     def _end_block(self) -> None:
         """End a block that nothing closed."""

@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 _END = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 _LINE = re.compile(rb"[^\r\n]*(?>\r\n|\n|\r|\Z)")
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
+"""The byte order mark, which is an event of its own here."""
+
 _TAIL = 2  # what may be the beginning of an end is one line break, and that is at most CR and LF
 
 
@@ -78,13 +80,13 @@ class Decoder:
         events: list[Event] = []
         start = 0
         if not self._begun:
-            if len(buffer) < len(_BOM) and _BOM.startswith(buffer):
+            if len(buffer) < len(BOM) and BOM.startswith(buffer):
                 return []
             self._begun = True
-            if buffer.startswith(_BOM):
+            if buffer.startswith(BOM):
                 # An event of its own, so that no other has to mind it.
-                events.append(Event(_BOM, None))
-                start = len(_BOM)
+                events.append(Event(BOM, None))
+                start = len(BOM)
         if self._after_cr and buffer:
             self._after_cr = False
             if buffer.startswith(b"\n"):

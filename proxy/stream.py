@@ -10,6 +10,7 @@ holds text that the splitter has to look at, goes the full way. Both ways give t
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
 import orjson
@@ -20,7 +21,11 @@ from proxy.response import Rewriter
 from proxy.splitter import Channel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from proxy.rounds import Round
     from proxy.rules import Rule
+    from proxy.spans import Lane
     from proxy.tally import Tally
     from proxy.turn import Turn
 
@@ -28,6 +33,7 @@ MAX_RUNS = 8
 """Runs known at a time: choices that alternate have one each."""
 
 _KEY = b'"content":"'
+_BLANK = b"\n\n"  # ends an event, as servers write it
 _NOT_PLAIN = re.compile(rb'["\\\x00-\x1f]')
 _WRITTEN_OTHERWISE = re.compile(rb"\\[u/]")  # escapes that orjson does not write
 _INSIDE = re.compile(rb'(?:[^"\\\x00-\x1f]|\\["\\/bfnrtu])*')
@@ -36,7 +42,21 @@ _INSIDE = re.compile(rb'(?:[^"\\\x00-\x1f]|\\["\\/bfnrtu])*')
 class Run:
     """Events that differ only in their text: the bytes before and behind it, as they came and rewritten."""
 
-    __slots__ = ("_joint", "_origin", "_prefix", "_suffix", "_thought", "_turn", "around")
+    __slots__ = (
+        "_before",
+        "_behind",
+        "_lane",
+        "_origin",
+        "_prefix",
+        "_start",
+        "_stops",
+        "_suffix",
+        "_tail",
+        "_thought",
+        "_thought_joint",
+        "_turn",
+        "around",
+    )
 
     def __init__(
         self,
@@ -49,13 +69,17 @@ class Run:
         self.around = around
         """What stands before and behind the text, as it came."""
         self._prefix, self._suffix = around
-        self._joint = self._suffix + self._prefix
-        self._thought = thought
+        self._start, self._tail = len(self._prefix), -len(self._suffix)
+        self._thought = thought is not None
+        self._before, self._behind = thought or (b"", b"")
+        self._thought_joint = self._behind + self._before
         self._turn = turn
         self._origin = origin
+        self._lane: Lane | None = None
+        self._stops = _compile_stops("")
 
     @classmethod
-    def learn(cls, event: sse.Event, around: tuple[bytes, bytes], rewriter: Rewriter) -> Self | None:
+    def learn(cls, event: sse.Event, around: tuple[bytes, bytes], rewriter: Rewriter | Round) -> Self | None:
         """Return the run that an event belongs to; None when it carries more than one text."""
         chunk = chat.read_chunk(event.data)
         found = chat.choices(chunk) if chunk else []
@@ -81,28 +105,30 @@ class Run:
         """Rewrite a block of whole events of this run; None, with nothing read, if it is anything else."""
         if not block.startswith(self._prefix) or not block.endswith(self._suffix):
             return None
-        parts = block[len(self._prefix) : -len(self._suffix)].split(self._joint)
-        if not all(parts) or len(block) < len(self._joint):
+        inside = block[self._start : self._tail]
+        if not inside:
             return None
-        text = _read_texts(parts)
-        if text is None:
-            return None
-        channel = self._skim(text)
+        channel = self._pass(inside)
         if channel is None:
-            return None
+            *events, rest = block.split(self._suffix)
+            texts = [event[self._start :] for event in events if event.startswith(self._prefix)]
+            if rest or b"" in texts or len(texts) < len(events):
+                return None
+            channel = self._pass(b"".join(texts)) or self._skim(_read_texts(texts))
+            inside = self._thought_joint.join(texts)
         if channel is Channel.CONTENT:
             return block
-        if self._thought is None:
-            return b""
-        before, behind = self._thought
-        return b"%b%b%b" % (before, (behind + before).join(parts), behind)
+        if channel is None:
+            return None
+        return b"%b%b%b" % (self._before, inside, self._behind) if self._thought else b""
 
     def feed_one(self, raw: bytes) -> bytes | None:
         """Rewrite one event of this run, whose text may be empty or hold escapes."""
-        if not raw.startswith(self._prefix) or not raw.endswith(self._suffix) or len(raw) < len(self._joint):
+        shortest = len(self._prefix) + len(self._suffix)
+        if not raw.startswith(self._prefix) or not raw.endswith(self._suffix) or len(raw) < shortest:
             return None
         try:
-            text = orjson.loads(b'"%b"' % raw[len(self._prefix) : -len(self._suffix)])
+            text = orjson.loads(b'"%b"' % raw[self._start : self._tail])
         except orjson.JSONDecodeError:
             return None
         channel = self._skim(text) if text else Channel.CONTENT
@@ -110,13 +136,36 @@ class Run:
             return None
         if channel is Channel.CONTENT:
             return raw
-        if self._thought is None:
-            return b""
-        before, behind = self._thought
-        return b"%b%b%b" % (before, orjson.dumps(text)[1:-1], behind)
+        return b"%b%b%b" % (self._before, orjson.dumps(text)[1:-1], self._behind) if self._thought else b""
 
-    def _skim(self, text: str) -> Channel | None:
-        return self._turn.skim(text, *self._origin)
+    def _pass(self, inside: bytes) -> Channel | None:
+        """Let the inside of a JSON string pass without reading it, and return its channel."""
+        turn = self._turn
+        lane = turn.lane or turn.enter_lane()
+        if lane is not self._lane:
+            self._lane, self._stops = lane, _compile_stops(lane.stops if lane else "")
+        if lane is None or self._stops.search(inside):
+            return None
+        if inside.isascii():
+            lane.chars += len(inside)
+        else:
+            try:
+                lane.chars += len(inside.decode())
+            except UnicodeDecodeError:
+                return None
+        turn.last = self._origin
+        return lane.channel
+
+    def _skim(self, text: str | None) -> Channel | None:
+        return None if text is None else self._turn.skim(text, *self._origin)
+
+
+@lru_cache(maxsize=256)
+def _compile_stops(stops: str) -> re.Pattern[bytes]:
+    """Return what the inside of a JSON string must not hold if its text is to pass without being read."""
+    found = "".join(char for char in stops if char.isascii())
+    others = b"" if stops.isascii() else rb"\x80-\xff"
+    return re.compile(rb'["\\\x00-\x1f%b%b]' % (re.escape(found).encode(), others))
 
 
 def _read_texts(parts: list[bytes]) -> str | None:
@@ -143,12 +192,20 @@ class Stream:
         max_event_bytes: int,
         toolbox: Toolbox = EMPTY,
         tally: Tally | None = None,
+        before: Callable[[Rewriter], Round] | None = None,
     ) -> None:
-        """Begin an answer under a rule; see `Decoder` for the limit and `Rewriter` for the rest."""
+        """Begin an answer under a rule; see `Decoder` for the limit and `Rewriter` for the rest.
+
+        `before` makes what the events go through instead of the `Rewriter` alone.
+        """
         self._max_event_bytes = max_event_bytes
         self._decoder = sse.Decoder(max_event_bytes)
-        self._rewriter = Rewriter(rule, hides_prompt=hides_prompt, toolbox=toolbox, tally=tally)
+        rewriter = Rewriter(rule, hides_prompt=hides_prompt, toolbox=toolbox, tally=tally)
+        self._rewriter = before(rewriter) if before else rewriter
         self._runs: list[Run] = []
+        self._aligned = False  # what comes next begins an event
+        self.overflow = False
+        """An event was larger than allowed; nothing is read any more."""
         self._seen: dict[tuple[bytes, bytes], bool] = {}  # what stood around texts; True: no run came of it
 
     @property
@@ -157,32 +214,52 @@ class Stream:
         return self._rewriter.done
 
     @property
-    def overflow(self) -> bool:
-        """Whether an event was larger than allowed; nothing is read any more."""
-        return self._decoder.overflow
-
-    @property
     def prompt_seen(self) -> bool | None:
         """Whether the server told the prompt that `Start.AUTO` asked for; None before it could."""
         return self._rewriter.prompt_seen
 
     def feed(self, data: bytes) -> bytes:
         """Take the next bytes; return those that take their place."""
-        if not self._runs or len(data) > self._max_event_bytes:
+        if self._aligned and len(data) <= self._max_event_bytes:
+            for run in self._runs:
+                made = run.feed(data)
+                if made is not None:
+                    return made
+        made = self._feed_mixed(data)
+        self._aligned, self.overflow = self._decoder.at_boundary, self._decoder.overflow
+        return made
+
+    def _feed_mixed(self, data: bytes) -> bytes:
+        """Take bytes of which some may belong to a run."""
+        if len(data) > self._max_event_bytes:
             return self._feed_events(data)
         begun = b""
         if not self._decoder.at_boundary:
-            first, blank, data = data.partition(b"\n\n")
+            first, blank, data = data.partition(_BLANK)
             begun = self._feed_events(first + blank)
             if not self._decoder.at_boundary:
                 return begun + self._feed_events(data)
-        end = data.rfind(b"\n\n") + 2
-        block, rest = (data, b"") if end == len(data) else (data[:end], data[end:])
+        end = data.rfind(_BLANK) + 2
+        if end < len(_BLANK):
+            return begun + self._feed_events(data)
+        return b"%b%b%b" % (begun, self._feed_block(data[:end]), self._feed_events(data[end:]))
+
+    def _feed_block(self, block: bytes) -> bytes:
+        """Take whole events: all at once if they are of one run, else by halves."""
         for run in self._runs:
             made = run.feed(block)
             if made is not None:
-                return b"%b%b%b" % (begun, made, self._feed_events(rest)) if begun or rest else made
-        return begun + self._feed_events(data)
+                return made
+        cut = block.find(_BLANK, len(block) // 2) + 2
+        if cut == len(block):
+            cut = block.rfind(_BLANK, 0, -2) + 2
+        if cut < len(_BLANK):
+            return self._feed_events(block)
+        return self._feed_block(block[:cut]) + self._feed_block(block[cut:])
+
+    def sum_up(self) -> None:
+        """Bring the tally up to date: text that passes unread is counted there now and then only."""
+        self._rewriter.sum_up()
 
     def finish(self) -> bytes:
         """End a stream that ended; return what is left of it."""

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 LOGGER = logging.getLogger("think_proxy")
 
+_LIBRARIES = ("uvicorn", "opentelemetry")
+"""Whose warnings are ours to log."""
+
 _NOT_SAID = "ASGI callable returned without completing response."
 """What uvicorn has to say in vain: a stream that the server cut off is cut off here on purpose."""
 
@@ -52,12 +55,13 @@ def configure(log: Log) -> None:
     """Send the log to standard error in the configured form."""
     target = logging.StreamHandler(sys.stderr)
     target.setFormatter(_JsonFormatter() if log.format is LogFormat.JSON else _TextFormatter())
-    for name in ("think_proxy", "uvicorn"):
+    for name in ("think_proxy", *_LIBRARIES):
         logger = logging.getLogger(name)
         logger.handlers = [target]
         logger.propagate = False
     LOGGER.setLevel(log.level.upper())
-    logging.getLogger("uvicorn").setLevel(max(logging.WARNING, logging.getLevelName(log.level.upper())))
+    for name in _LIBRARIES:
+        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(log.level.upper())))
     logging.getLogger("uvicorn.error").addFilter(_says_something)  # twice is once
 
 

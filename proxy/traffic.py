@@ -5,28 +5,30 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from uvicorn.server import ServerState
-
 from proxy.telemetry import log_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from proxy.listener import ClientConnection
     from proxy.report import RequestReport
     from proxy.settings import Settings
 
 
-class Traffic(ServerState):
+class Traffic:
     """All connections of one process, and what they go by."""
 
     def __init__(self, settings: Settings) -> None:
         """Begin without any; `settings` may be replaced at any time."""
-        super().__init__()
         self.settings = settings
+        self.connections: set[ClientConnection] = set()
+        """Those that are open."""
+        self.tasks: set[asyncio.Task[None]] = set()
+        """Those that serve a request."""
         self.is_draining = False
         """Every answer is the last one of its connection."""
         self.report: Callable[[RequestReport], None] = log_request
-        """Takes what became of a request that is refused before it is one."""
+        """Takes what became of a request that was refused before it was one."""
         self.lost = asyncio.Event()
         """Set when a connection has ended."""
 

@@ -5,79 +5,63 @@ last span    -> stays in the choice, with all else that it carries
 other spans  -> choices of their own before it, with little more than the index
 held text    -> choices of its own before whatever else the choice has to say
 
-Between the splitter and the wire stands a `Recovery`, which holds what may be tool calls in the thinking.
+Between the splitter and the wire stands a `Recovery`, which holds what may be tool calls in the thinking,
+or a `Watch`, which only notes them.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proxy import chat, reasoning
 from proxy.calls.recovery import Recovery
+from proxy.calls.watch import Watch
+from proxy.lines import VISIBLE
 from proxy.logprobs import deal_out
-from proxy.promotion import EMPTY, Toolbox, recover, write_deltas
-from proxy.rules import ReasoningField, Rule
+from proxy.promotion import EMPTY, Toolbox, recover, says_more, write_deltas
+from proxy.rules import Rule, ToolCallRecovery
 from proxy.splitter import Channel, Span, Splitter
 from proxy.tally import Tally
+from proxy.texts import NAMES, native_texts, read, read_native
 
-NAMES = {
-    ReasoningField.REASONING_CONTENT: ("reasoning_content",),
-    ReasoningField.REASONING: ("reasoning",),
-    ReasoningField.BOTH: ("reasoning_content", "reasoning"),
-    ReasoningField.NONE: (),
-}
-"""The names on the wire that each setting writes."""
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-
-def read(splitter: Splitter, message: dict[str, Any], choice: dict[str, Any]) -> list[Span]:
-    """Bring a delta or a message to the splitter; return the text that goes out now, in order."""
-    spans: list[Span] = []
-    content = message.get("content")
-    if isinstance(content, str):
-        spans += splitter.feed(content)
-    elif content:
-        spans += splitter.interrupt(ends_block=False)
-    if message.get("tool_calls") or message.get("function_call"):
-        spans += splitter.interrupt()
-    elif message.get("refusal"):
-        spans += splitter.interrupt(ends_block=False)
-    if choice.get("finish_reason"):
-        spans += splitter.finish(cut=chat.is_cut(choice))
-    return spans
-
-
-def read_native(message: dict[str, Any], end: int) -> list[Span] | None:
-    """Return the text of a delta or a message whose reasoning the server parsed.
-
-    None where it is not text alone: details may be signed, and come in pieces that can't be cut.
-    """
-    content = message.get("content") or ""
-    given = [message[name] for name in chat.REASONING_FIELDS if message.get(name)]
-    if not all(isinstance(value, str) for value in (*given, content)):
-        return None
-    thought = chat.reasoning_text(message)
-    return [
-        Span(channel, text, end)
-        for channel, text in ((Channel.REASONING, thought), (Channel.CONTENT, content))
-        if text
-    ]
+    from proxy.calls.watch import Left
+    from proxy.spans import Lane
 
 
 class Turn:
     """One choice of a streamed answer."""
 
-    __slots__ = ("_consumed", "_last", "_recovery", "_splitter", "_tally", "_toolbox", "names")
+    __slots__ = (
+        *("_consumed", "_native", "_passes", "_recovery", "_splitter", "_tally", "_thought", "_toolbox"),
+        *("ended", "lane", "last", "left", "names", "said"),
+    )
 
     def __init__(self, rule: Rule, toolbox: Toolbox = EMPTY, tally: Tally | None = None) -> None:
-        """Begin a choice under a rule; calls left in its thinking are made with the toolbox."""
+        """Begin a choice under a rule; calls left in its thinking are made with the toolbox, or noted."""
         self._toolbox = toolbox
         self._tally = tally or Tally()
-        self._recovery = Recovery(toolbox.tools)
+        watches = rule.tool_call_recovery is ToolCallRecovery.RETRY and toolbox.tools
+        self._recovery = Watch(toolbox.tools) if watches else Recovery(toolbox.tools)
+        self._passes: Callable[[str], bool] = _never
+        self._native = False  # the server parses the reasoning
+        self._thought = False  # there was reasoning
+        self.said = False
+        """Something visible was said outside the thinking, or a call was made."""
+        self.ended = False
+        """The server has said that the choice is complete."""
+        self.left: Left | None = None
+        """The calls that it left in its thinking, where they are to be asked for again."""
         self.names = NAMES[rule.reasoning_field]
         """The names under which reasoning goes out."""
         self._splitter = Splitter(rule)
         self._consumed = 0  # code points brought to the splitter
-        self._last: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+        self.lane: Lane | None = None
+        """Where text passes without being brought here; `enter_lane` looks for it anew."""
+        self.last: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+        """The chunk in which the choice was seen last, and the choice in it."""
 
     def feed(self, chunk: dict[str, Any], choice: dict[str, Any]) -> list[dict[str, Any]]:
         """Read this choice in the next chunk; return the choices that take its place, in order.
@@ -85,17 +69,21 @@ class Turn:
         The last one carries what the choice carried beside its text. It is the same object when
         nothing about it changes.
         """
-        self._last = chunk, choice
+        self.leave_lane()
+        self.last = chunk, choice
         delta = choice.get("delta")
         if not isinstance(delta, dict):
             delta = {}
         if reasoning.is_native(delta):
             return self._feed_native(choice, delta)
         spans = recover(self._recovery, read(self._splitter, delta, choice), delta, choice)
+        text = delta.get("content")
+        if isinstance(text, str) and text and self._splitter.engaged and not self._native:
+            self._tally.engaged = True
+        self._note(spans, delta, choice)
         if self._recovery.calls:
             return self._promote(choice, delta, spans)
         spans = self._merge(spans)
-        text = delta.get("content")
         if not isinstance(text, str) or not text:
             return [*(chat.piece(choice, self._write(span)) for span in spans), choice]
         start, self._consumed = self._consumed, self._consumed + len(text)
@@ -115,34 +103,62 @@ class Turn:
         Returns None, and reads nothing, when that is not sure at a glance. `chunk` and `choice` are one
         of the same answer and choice, with any text.
         """
-        if not self._recovery.passes(text):
+        self.leave_lane()
+        if not self._passes(text):
             return None
         channel = self._splitter.skim(text)
         if channel is not None:
             self._consumed += len(text)
+            if channel is Channel.CONTENT:
+                self._tally.content_chars += len(text)
+            else:
+                self._tally.reasoning_chars += len(text)
             if self._toolbox.tools:
                 self._recovery.feed([Span(channel, text, self._consumed)])
-            self._last = chunk, choice
+            self.last = chunk, choice
         return channel
+
+    def enter_lane(self) -> Lane | None:
+        """Return the lane in which text passes now, if there is one. Whoever lets some pass sets `last`."""
+        if self._passes is not _never and self._recovery.settled:
+            self.lane = self._splitter.lane()
+        return self.lane
+
+    def leave_lane(self) -> None:
+        """Count what passed in the lane."""
+        lane, self.lane = self.lane, None
+        if lane is None:
+            return
+        self._splitter.pass_by(lane.chars)
+        self._consumed += lane.chars
+        if lane.channel is Channel.CONTENT:
+            self._tally.content_chars += lane.chars
+        else:
+            self._tally.reasoning_chars += lane.chars
 
     def finish(self, *, cut: bool) -> list[dict[str, Any]]:
         """End the choice, cut off or by itself; return chunks with what was held.
 
         They are made from the chunk in which the choice was seen last.
         """
-        chunk, choice = self._last
-        spans = self._recovery.feed(self._splitter.finish(cut=cut))
-        spans = self._merge(spans + self._recovery.finish(stopped=False))
+        self.leave_lane()
+        chunk, choice = self.last
+        spans = self._recovery.feed(self._splitter.finish(cut=cut)) + self._recovery.finish(stopped=False)
+        self._tally.count(spans)
+        spans = self._merge(spans)
         return [chat.excerpt(chunk, chat.piece(choice, self._write(span))) for span in spans]
 
     def _feed_native(self, choice: dict[str, Any], delta: dict[str, Any]) -> list[dict[str, Any]]:
         """Read a delta whose reasoning the server parsed: from here on no text is split."""
+        self._native = True
         left = self._splitter.finish()
         native = read_native(delta, self._consumed)
         if native is None:
             left = self._recovery.feed(left) + self._recovery.interrupt()
+            self._note(left + native_texts(delta), delta, choice)
         else:
             spans = recover(self._recovery, left + native, delta, choice)
+            self._note(spans, delta, choice)
             if self._recovery.calls:
                 return self._promote(choice, delta, spans)
             if spans != left + native:
@@ -162,8 +178,28 @@ class Turn:
     ) -> list[dict[str, Any]]:
         """End the choice with the calls that its thinking ended with."""
         calls, self._recovery = self._recovery.calls, Recovery({})
+        self._tally.promoted += len(calls)
         before = [self._write(span) for span in self._merge(spans)] + write_deltas(calls, self._toolbox)
         return _replace_text(choice | {"finish_reason": "tool_calls"}, delta, before)
+
+    def _note(self, spans: list[Span], delta: dict[str, Any], choice: dict[str, Any]) -> None:
+        """Take note of what goes out and of how the choice ends."""
+        self._tally.count(spans)
+        for span in spans:
+            if span.channel is Channel.REASONING:
+                self._thought = True
+            elif not self.said:
+                self.said = VISIBLE.search(span.text) is not None
+        self.said = self.said or bool(self._recovery.calls) or says_more(delta)
+        if choice.get("finish_reason") and not self.ended:
+            self.ended = True
+            if chat.has_stopped(choice) and self._thought and not self.said:
+                self._tally.thinking_only += 1
+            if isinstance(self._recovery, Watch):
+                self.left = self._recovery.left
+        # White space is not skimmed unless something was said: it would look as if it had been.
+        begun = self.said or self._splitter.inside
+        self._passes = self._recovery.passes if begun and not self.left else _never
 
     def _merge(self, spans: list[Span]) -> list[Span]:
         """Join neighbours of one channel, and leave out what has no name on the wire."""
@@ -179,6 +215,10 @@ class Turn:
 
     def _write(self, span: Span) -> dict[str, Any]:
         return dict.fromkeys(self.names if span.channel is Channel.REASONING else ("content",), span.text)
+
+
+def _never(_text: str) -> bool:
+    return False
 
 
 def _replace_text(

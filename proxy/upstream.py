@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 from urllib.parse import unquote, urlsplit
 
 from proxy.connection import Connection
 from proxy.errors import BrokenError, SilentError, UnreachableError
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from types import TracebackType
 
+    from proxy.connection import Sink
     from proxy.errors import ProxyError
     from proxy.headers import Headers
     from proxy.reply import Head
@@ -32,6 +34,14 @@ _NO_CONNECTION = (
     asyncio.LimitOverrunError,
 )
 """What can be raised while a connection is made; `tests/safety/test_faults.py` walks the libraries."""
+
+
+class Source(Protocol):
+    """A body that is read piece by piece."""
+
+    async def read(self) -> bytes:
+        """Return the next bytes, nothing at the end."""
+        ...
 
 
 class Answer:
@@ -62,6 +72,10 @@ class Answer:
             SilentError: the server sent nothing for too long.
         """
         return await self._connection.read()
+
+    async def pour(self, sink: Sink, ready: Callable[[], Awaitable[None]]) -> int:
+        """Give the rest of the body to a sink, see `Connection.pour`."""
+        return await self._connection.pour(sink, ready)
 
     def watch_idle(self) -> None:
         """The answer has begun: from here on the limit is that between two parts of the body."""
@@ -218,6 +232,12 @@ class Upstream:
                 f"The model server at {self.url} took no connection within {timeout_s:g} seconds "
                 "(timeouts.connectSeconds in the proxy's configuration)."
             ) from None
+        except ssl.SSLCertVerificationError as error:
+            found = getattr(error, "verify_message", None) or str(error.strerror)
+            raise UnreachableError(
+                f"The certificate of the model server at {self.url} is not accepted ({found.rstrip('.')}). "
+                "`caFile` in the proxy's configuration names the certificates to check it against."
+            ) from error
         except _NO_CONNECTION as error:
             reason = getattr(error, "strerror", None) or error
             raise UnreachableError(

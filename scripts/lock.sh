@@ -17,4 +17,5 @@ compile -o requirements/runtime.txt "$@" pyproject.toml
 compile -o requirements/dev.txt -c requirements/runtime.txt "$@" pyproject.toml --group dev
 compile -o requirements/build.txt -c requirements/dev.txt "$@" requirements/build.in
 compile -o requirements/clients.txt -c requirements/dev.txt "$@" requirements/clients.in
+compile -o requirements/docs.txt -c requirements/dev.txt "$@" requirements/docs.in
 compile -o requirements/page.txt -c requirements/dev.txt "$@" requirements/page.in

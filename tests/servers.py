@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 HOST = "127.0.0.1"
 
-WAIT_S = 10.0
+WAIT_S = 30.0
 """Seconds after which a wait fails: far beyond any that succeeds, so it never decides a test."""
 
 
@@ -131,6 +132,7 @@ def reset(writer: asyncio.StreamWriter) -> None:
 
 if TYPE_CHECKING:
     Script = Callable[[RawRequest, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+    Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Connection(asyncio.StreamReaderProtocol):
@@ -172,20 +174,20 @@ class Connection(asyncio.StreamReaderProtocol):
         # A peer that leaves in the middle is what many tests are about, never a fault of the script.
         try:
             with suppress(ConnectionError, asyncio.IncompleteReadError):
-                self.request = await read_request(reader)
-                self._server.requests.append(self.request)
-                await self._server.script(self.request, reader, writer)
+                await self._server.serve(self, reader, writer)
         finally:
             writer.close()
 
 
 class RawServer:
-    """A TCP server that answers with what its script writes, see `raw_server`."""
+    """A server that answers with what its script writes, see `raw_server` and `tcp_server`."""
 
-    def __init__(self, script: Script) -> None:
-        self.script = script
+    def __init__(self, script: Script | None, serve: Serve | None = None) -> None:
+        self._script = script
+        self._serve = serve
         self.url = ""
-        """The base URL, without a trailing slash."""
+        """The base URL, without a trailing slash; none behind a socket file."""
+        self.port = 0
         self.connections: list[Connection] = []
         """Every connection so far, in the order of arrival."""
         self.requests: list[RawRequest] = []
@@ -204,6 +206,17 @@ class RawServer:
                 self._accepted.clear()
                 await self._accepted.wait()
         return self.connections[index]
+
+    async def serve(
+        self, connection: Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Serve one connection to its end."""
+        if self._serve is not None:
+            await self._serve(reader, writer)
+        if self._script is not None:
+            connection.request = await read_request(reader)
+            self.requests.append(connection.request)
+            await self._script(connection.request, reader, writer)
 
     def accept(
         self, connection: Connection, writer: asyncio.StreamWriter, task: asyncio.Future[None]
@@ -228,8 +241,12 @@ class RawServer:
 
 
 @asynccontextmanager
-async def raw_server(script: Script) -> AsyncIterator[RawServer]:
+async def raw_server(
+    script: Script, *, path: str | None = None, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[RawServer]:
     """Listen on a free port in this event loop and run `script(request, reader, writer)` per connection.
+
+    With `path` it listens there, on a socket file; with `tls` it speaks that.
 
     The script is called once the first request is complete. It writes what it likes, headers included;
     what it wrote is sent when it returns, and the connection is closed. Some things a script may do:
@@ -241,9 +258,28 @@ async def raw_server(script: Script) -> AsyncIterator[RawServer]:
     A peer that closes while the script runs is no fault; whatever else a script raises (a failed
     assertion too) is raised again when the context ends, in an `ExceptionGroup`.
     """
-    server = RawServer(script)
-    listener = await asyncio.get_running_loop().create_server(lambda: Connection(server), HOST, 0)
-    server.url = f"http://{HOST}:{listener.sockets[0].getsockname()[1]}"
+    async with _listening(RawServer(script), path, tls) as server:
+        yield server
+
+
+@asynccontextmanager
+async def tcp_server(serve: Serve) -> AsyncIterator[RawServer]:
+    """Run `serve(reader, writer)` per connection, for peers that do not even read a request to its end."""
+    async with _listening(RawServer(None, serve)) as server:
+        yield server
+
+
+@asynccontextmanager
+async def _listening(
+    server: RawServer, path: str | None = None, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[RawServer]:
+    loop = asyncio.get_running_loop()
+    if path is not None:
+        listener = await loop.create_unix_server(lambda: Connection(server), path)
+    else:
+        listener = await loop.create_server(lambda: Connection(server), HOST, 0, ssl=tls)
+        server.port = listener.sockets[0].getsockname()[1]
+        server.url = f"http{'s' if tls else ''}://{HOST}:{server.port}"
     try:
         yield server
     finally:

@@ -9,14 +9,27 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "proxy"
 
-SPLITTING = {"rules", "presets", "markers", "lines", "hold", "spans", "block", "content", "splitter"}
+SPLITTING = {
+    "rules",
+    "presets",
+    "markers",
+    "lines",
+    "hold",
+    "spans",
+    "block",
+    "content",
+    "wrapper",
+    "splitter",
+}
 TEXT = SPLITTING | {"calls"}
-WIRE = {"sse", "chat", "logprobs", "headers", "gate", "errors", "reply"}
+WIRE = {"sse", "chat", "logprobs", "headers", "gate", "errors", "reply", "intake"}
 TURN = {
     *("prompt", "history", "request", "tools", "reasoning", "promotion", "turn", "message", "response"),
-    *("stream", "offline", "tally"),
+    *("stream", "offline", "tally", "texts", "retries", "rounds", "joint", "whole"),
 }
 PURE = TEXT | WIRE | TURN
+CONCLUSIONS = {f"doctor/{name}" for name in ("sample", "evidence", "questions", "verdict", "leaks")}
+"""What `doctor` concludes, apart from how it asks and prints."""
 
 ALLOWED_OUTSIDE = {
     *(
@@ -67,22 +80,22 @@ def existing(floor: set[str]) -> list[str]:
     return sorted(name for name in floor if nodes(name))
 
 
-@pytest.mark.parametrize("module", existing(PURE))
+@pytest.mark.parametrize("module", existing(PURE | CONCLUSIONS))
 def test_pure_modules_import_nothing_that_acts(module: str) -> None:
     assert {name for name in imported(module) if not name.startswith(".")} <= ALLOWED_OUTSIDE
 
 
 @pytest.mark.parametrize(
     ("floor", "below"),
-    [(TEXT, TEXT), (WIRE, WIRE), (TURN, PURE)],
-    ids=["text", "wire", "turn"],
+    [(TEXT, TEXT), (WIRE, WIRE), (TURN, PURE), (CONCLUSIONS, PURE | {"doctor", "settings"})],
+    ids=["text", "wire", "turn", "doctor"],
 )
 def test_imports_go_down(floor: set[str], below: set[str]) -> None:
     for module in existing(floor):
         assert {name[1:] for name in imported(module) if name.startswith(".")} <= below, module
 
 
-@pytest.mark.parametrize("module", existing(PURE))
+@pytest.mark.parametrize("module", existing(PURE | CONCLUSIONS))
 def test_pure_modules_are_not_async(module: str) -> None:
     assert not [node for node in nodes(module) if isinstance(node, (ast.AsyncFunctionDef, ast.Await))]
 

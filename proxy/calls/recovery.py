@@ -49,15 +49,9 @@ class _Draft(NamedTuple):
 class Recovery:
     """The machine for one turn."""
 
-    def __init__(self, tools: Mapping[str, Any], *, holds: bool = True) -> None:
-        """Begin a turn.
-
-        Args:
-            tools: the tools that may be called, each with the schema of its parameters.
-            holds: take calls out of the text; otherwise text passes at once, and calls are only noted.
-        """
+    def __init__(self, tools: Mapping[str, Any]) -> None:
+        """Begin a turn; `tools` are those that may be called, each with the schema of its parameters."""
         self._tools = tools
-        self._holds = holds
         self._finder = Finder()
         self._held: list[Span | _Draft] = []
         self._out: list[Span] = []
@@ -69,6 +63,11 @@ class Recovery:
         """The calls of the turn, once it has ended and was left with nothing but them."""
         self.blocks: list[Block] = []
         """With the same conditions, every block that could be called, drafts too."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether all text passes from here on: no call can be recovered any more."""
+        return self._settled
 
     def passes(self, text: str) -> bool:
         """Tell at a glance that text would come out as it is, whatever its channel."""
@@ -84,13 +83,12 @@ class Recovery:
                 self._write(self._finder.feed(span.text))
             else:
                 self._read_content(span)
-        out = self._take()
-        return out if self._holds else list(spans)
+        return self._take()
 
     def interrupt(self) -> list[Span]:
         """Something other than text comes, a call or a refusal: return what was held, and hold no more."""
         self._settle()
-        return self._take() if self._holds else []
+        return self._take()
 
     def finish(self, *, stopped: bool) -> list[Span]:
         """End the turn: return what was held and is no call; `calls` and `blocks` say what was found.

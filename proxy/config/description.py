@@ -129,10 +129,10 @@ def _render_mapping(data: dict[str, Any], indent: str, sources: Mapping[str, str
             yield f"{indent}{key}:{notes.get(key, '')}"
             yield from _render_mapping(value, indent + "  ")
         else:
-            yield f"{indent}{key}: {_quote(value)}{notes.get(key, '')}"
+            yield f"{indent}{key}: {quote(value)}{notes.get(key, '')}"
 
 
-def _quote(value: Any) -> str:
+def quote(value: Any) -> str:
     """Write a value as JSON, with escapes where YAML is stricter about what may stand in a text."""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))

@@ -8,7 +8,5 @@ from __future__ import annotations
 NOT_BUILT_KEYS: dict[tuple[str | int, ...], object] = {}
 """Keys of the contract that this version refuses by name, with the value that asks for nothing."""
 
-NOT_BUILT_VALUES: dict[str, frozenset[str]] = {
-    "tool_call_recovery": frozenset({"retry"}),
-}
+NOT_BUILT_VALUES: dict[str, frozenset[str]] = {}
 """Values of an entry's keys that this version refuses by name."""

@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from proxy.headers import Headers
-    from proxy.mask import Source
+    from proxy.mask import Mask
     from proxy.rules import TagSet
     from proxy.settings import Entry
+    from proxy.upstream import Source
 
 PATH = b"/_proxy/bench"
 MAX_REQUEST_BYTES = 256 * 1024
@@ -114,6 +115,7 @@ class Bench(Client):
     def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: bytes) -> None:
         """Begin with the head of a request for `PATH`."""
         super().__init__(scope, receive, send, request_id)
+        self._put, self.put = self.put, self._tell_split
         self._trial = Trial(b"", "", _RULES[0], None)
         self.deviates = False
         """The rule is not the one in force: what it finds is no news about the model's entry."""
@@ -208,9 +210,9 @@ class Bench(Client):
         told = [_event(name, text) for name, text in left if text]
         await super().finish(b"".join((*told, _event("end", {"error": error}))))
 
-    def watch(self, source: Source) -> Source:
-        """Return the body of an answer; what is read of it is told."""
-        return _Watched(source, self)
+    def watch(self, source: Source, mask: Mask | None) -> Source:
+        """Return the body of an answer; what is read of it is told, less the secret that is to be masked."""
+        return _Watched(source, mask, self)
 
     async def tell_raw(self, data: bytes) -> None:
         """Tell what came."""
@@ -248,6 +250,10 @@ class Bench(Client):
         elif data:
             await self.write(data)
 
+    def _tell_split(self, data: bytes) -> bool:
+        """Tell a piece of what a client would get, see `Client.put`."""
+        return self._put(self._tell("split", data) if self._events and data else data)
+
     def _tell(self, name: str, data: bytes) -> bytes:
         """Write an event with bytes as text; a character may have been cut in two between them."""
         return _event(name, self._decoders[name].decode(data))
@@ -256,8 +262,9 @@ class Bench(Client):
 class _Watched:
     """A body that tells the bench what is read of it."""
 
-    def __init__(self, source: Source, bench: Bench) -> None:
+    def __init__(self, source: Source, mask: Mask | None, bench: Bench) -> None:
         self._source = source
+        self._mask = mask
         self._bench = bench
         self._left = MAX_ANSWER_BYTES
 
@@ -267,8 +274,8 @@ class _Watched:
         self._left -= len(data)
         if self._left < 0:
             raise BrokenError(f"The bench ends an answer after {MAX_ANSWER_BYTES} bytes.")
-        if data:
-            await self._bench.tell_raw(data)
+        if told := self._mask.feed(data) if self._mask else data:
+            await self._bench.tell_raw(told)
         return data
 
 

@@ -245,7 +245,7 @@ def test_version_and_help(run: Callable[..., Run]) -> None:
     assert run("--version").out == f"think-proxy {__version__}\n"
     done = run("--help")
     assert done.code == 0
-    for command in ("serve", "demo", "check"):
+    for command in ("serve", "demo", "check", "split", "doctor"):
         assert command in done.out
 
 
@@ -287,5 +287,5 @@ def test_what_is_not_needed_is_not_loaded(tmp_path: Path, environment: dict[str,
     code = "import sys, proxy.cli; print(*sys.modules); import proxy.serve; print(*sys.modules)"
     done = run_process("-c", code, cwd=tmp_path, environment=environment)
     by_any, by_serve = ({name.partition(".")[0] for name in line.split()} for line in done.out.splitlines())
-    assert not by_any & {"httpx", "aiohttp", "fastapi", "uvicorn"}
-    assert not by_serve & {"httpx", "aiohttp"}
+    assert not by_any & {"httpx", "aiohttp", "fastapi", "uvicorn", "rich"}
+    assert not by_serve & {"httpx", "aiohttp", "rich"}

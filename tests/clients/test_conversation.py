@@ -11,6 +11,7 @@ import pytest
 
 from proxy.app import App
 from proxy.config import load
+from proxy.serve import beside
 from tests.clients import model_server
 from tests.clients.clients import BOTH, CLIENTS, CONTENT, REASONING, Client, locked_version, run_script
 from tests.clients.model_server import ModelServer
@@ -57,7 +58,7 @@ def observe(script: str) -> Observation:
     listed = [{"model": model} | rule for model, rule in MODELS.items()]
     with serving(server.app) as upstream:
         app = App(load(overrides={"upstream": upstream, "inlineThinkTagModels": listed}))
-        with serving(app) as url:
+        with beside(app) as url:
             report = json.loads(run_script(script, f"{url}/v1", *MODELS))
     return Observation(report, server.requests)
 

@@ -11,6 +11,7 @@ import pytest
 from proxy.app import App
 from proxy.config import load
 from proxy.demo import build_app
+from proxy.serve import beside
 from tests.clients.clients import (
     BOTH,
     CLIENTS,
@@ -82,7 +83,7 @@ def proxy_url() -> Iterator[str]:
     """What `think-proxy demo` runs, without its pauses."""
     with serving(build_app(pace_s=0)) as upstream:
         app = App(load(overrides={"upstream": upstream, "inlineThinkTagModels": ["demo/thinker"]}))
-        with serving(app) as url:
+        with beside(app) as url:
             yield url
 
 
@@ -110,7 +111,7 @@ def test_the_example_runs(language: str, source: str, proxy_url: str) -> None:
 @pytest.mark.clients
 @pytest.mark.slow
 def test_the_example_of_pi_runs(proxy_url: str, tmp_path: Path) -> None:
-    _, section = TEXT.split("\n## pi coding agent\n")
+    section = TEXT.split("\n## pi coding agent\n")[1].split("\n## ")[0]
     (models,) = re.findall(r"^```json\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
     (line,) = re.findall(r"^```sh\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
     assert models.count(ADDRESS) == 1

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from proxy.config import ConfigError, describe, load, render
 from proxy.rules import TAG_SETS, History, ReasoningField, Rule, Start, TagSet, Unterminated, Whitespace
 from proxy.settings import Cors, Entry, Listen, Log, LogFormat, LogLevel, Server, Settings, Timeouts
+from tests.examples import up_to
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -176,7 +177,7 @@ everything = st.builds(
 
 
 @hypothesis_settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=up_to(60), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(everything)
 def test_what_is_printed_loads_back(tmp_path: Path, settings: Settings) -> None:

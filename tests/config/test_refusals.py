@@ -13,6 +13,7 @@ from proxy.config import ConfigError, load
 from proxy.config.keys import list_keys
 from proxy.config.unbuilt import NOT_BUILT_KEYS
 from proxy.settings import Settings
+from tests.examples import up_to
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -237,16 +238,6 @@ REFUSED = [
             "4: inlineThinkTagModels[0].whitespace: must be tidy or exact",
             "5: inlineThinkTagModels[0].interleaved: must be true or false",
             "6: inlineThinkTagModels[0].unterminated: must be reasoning or content",
-        ],
-    ),
-    (
-        "not built values",
-        (
-            "inlineThinkTagModels:\n- model: a\n  toolCallRecovery: promote\n"
-            "- model: b\n  toolCallRecovery: retry\n"
-        ),
-        [
-            "5: inlineThinkTagModels[1].toolCallRecovery: retry is not built yet in this version",
         ],
     ),
     (
@@ -631,7 +622,7 @@ def test_a_message_never_shows_a_value(tmp_path: Path, text: str) -> None:
 
 
 @hypothesis_settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=up_to(300), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(
     st.one_of(

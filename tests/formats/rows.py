@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from proxy.markers import Kind, compile_markers
 from proxy.rules import TAG_SETS, Rule, TagSet
 from proxy.splitter import Channel, Splitter
+from tests.examples import up_to_length
 from tests.splitting.feeding import cuts_of, run
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def pair_id(value: object) -> str:
     return value.name if isinstance(value, TagSet) else repr(value)
 
 
-def split(text: str, rule: Rule, *, cut: bool = False, every_two_cut: int = 24) -> Pieces:
+def split(text: str, rule: Rule, *, cut: bool = False, every_two_cut: int = up_to_length(24)) -> Pieces:
     """The text whole, after it was seen that no way of cutting it makes another outcome."""
     whole = run(Splitter(rule), [text], [[]], cut=cut)
     for cuts in cuts_of([text], random.Random(len(text)), every_two_cut=every_two_cut):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from proxy.rules import Rule, Start, TagSet, Unterminated, Whitespace
 from proxy.splitter import Channel, Splitter
+from tests.examples import up_to
 from tests.formats.rows import ALL, ROWS, markers_of, near_misses, pattern_of
 from tests.splitting.feeding import collect, run
 from tests.splitting.oracle import is_white
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.slow
 if TYPE_CHECKING:
     from tests.splitting.oracle import Pieces
 
-many = settings(max_examples=400, deadline=None)
+many = settings(max_examples=up_to(400))
 cuts_in = st.lists(st.integers(0, 500), max_size=12)
 limits = st.tuples(st.integers(1, 6), st.integers(90, 130))
 """No opener may be longer than a hold: the longest, padded, has 84 code points."""

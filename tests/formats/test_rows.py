@@ -8,6 +8,8 @@ from proxy.rules import TAG_SETS, Rule, Start, TagSet, Unterminated, Whitespace
 from tests.formats.rows import ALL, PAIRS, ROWS, C, R, near_misses, pair_id, split
 from tests.wire import streams
 
+pytestmark = pytest.mark.share
+
 openers = pytest.mark.parametrize(
     ("row", "opener"), [(row, opener) for row in ALL for opener in row.openers], ids=pair_id
 )

@@ -11,8 +11,8 @@ import pytest
 
 from proxy.endpoint import Endpoint
 from proxy.settings import Listen
-from tests.listener.listening import listening
 from tests.transport import wire
+from tests.transport.proxying import proxying
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def read_mode(path: Path) -> int | None:
 
 async def test_a_socket_file(path: Path) -> None:
     listen = Listen(uds="a.sock")
-    async with listening("http://127.0.0.1:9", listen=listen) as proxy, proxy.connect() as client:
+    async with proxying("http://127.0.0.1:9", listen=listen) as proxy, proxy.connect() as client:
         assert proxy.url == "unix:a.sock"
         assert (await client.ask(wire.request("/healthz"))).status == 200
         assert read_mode(path) == stat.S_IFSOCK | 0o660
@@ -36,7 +36,7 @@ async def test_a_socket_file(path: Path) -> None:
 
 async def test_a_client_that_leaves_a_socket_file_is_noticed(path: Path) -> None:
     assert read_mode(path) is None
-    async with listening("http://127.0.0.1:9", listen=Listen(uds="a.sock")) as proxy:
+    async with proxying("http://127.0.0.1:9", listen=Listen(uds="a.sock")) as proxy:
         async with proxy.connect() as client:
             await client.send(wire.request("/v1/models", None, "content-length: 5", method="POST"))
         async with asyncio.timeout(10):

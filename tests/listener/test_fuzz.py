@@ -17,6 +17,7 @@ from proxy.app import App
 from proxy.endpoint import Endpoint
 from proxy.server import Server
 from proxy.settings import Listen
+from tests.examples import up_to
 from tests.servers import HOST, WAIT_S
 from tests.transport import wire
 from tests.transport.proxying import LISTED, settings_for
@@ -194,7 +195,7 @@ def conversations(draw: st.DrawFn) -> list[bytes]:
     return [raw[start:end] for start, end in zip([0, *cuts], [*cuts, len(raw)], strict=True)]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=up_to(150), suppress_health_check=list(HealthCheck))
 @given(conversations())
 @example([b"GET / HTTP/1.1\r\n"])
 @example(
@@ -211,7 +212,7 @@ def test_a_client_that_ends_its_side(port: int, pieces: list[bytes]) -> None:
     )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=up_to(60), suppress_health_check=list(HealthCheck))
 @given(requests())
 @example(b"GET /v1/models HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
 @example(b"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: 5\r\nconnection: close\r\n\r\n")

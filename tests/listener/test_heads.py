@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy import server as server_module
 from proxy.listener import LINGER_S
-from tests.listener.listening import listening
-from tests.servers import raw_server
+from proxy.server import KEEP_ALIVE_S
+from tests.servers import WAIT_S, raw_server, read_request
 from tests.transport import wire
+from tests.transport.proxying import proxying
+from tests.transport.scripts import keep_silent, refuse_all
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -40,7 +42,7 @@ def head_of(size: int, *, end: bytes = b"\r\n\r\n") -> bytes:
 async def test_a_head_of_the_largest_size_is_served(limit: int) -> None:
     async with (
         raw_server(echo) as upstream,
-        listening(upstream.url, max_header_bytes=limit) as proxy,
+        proxying(upstream.url, max_header_bytes=limit) as proxy,
         proxy.connect() as client,
     ):
         for _ in range(2):
@@ -50,7 +52,7 @@ async def test_a_head_of_the_largest_size_is_served(limit: int) -> None:
 @pytest.mark.parametrize("limit", [200, 65_536])
 @pytest.mark.parametrize("end", [b"\r\n\r\n", b""])
 async def test_a_larger_head_is_refused(limit: int, end: bytes) -> None:
-    async with listening(NOBODY, max_header_bytes=limit) as proxy, proxy.connect() as client:
+    async with proxying(NOBODY, max_header_bytes=limit) as proxy, proxy.connect() as client:
         reply = await client.ask(head_of(limit + 1, end=end))
         assert reply.error() == TOO_LARGE
         assert "maxHeaderBytes" in reply.json()["error"]["message"]
@@ -64,19 +66,19 @@ async def test_a_larger_head_is_refused(limit: int, end: bytes) -> None:
     ids=["fields", "one field", "blank lines"],
 )
 async def test_a_head_without_an_end_is_refused(piece: bytes) -> None:
-    async with listening(NOBODY) as proxy, proxy.connect() as client:
+    async with proxying(NOBODY) as proxy, proxy.connect() as client:
         start = b"" if piece == b"\r\n" else b"GET /v1/models HTTP/1.1\r\n"
         assert (await client.ask(start + piece * (80_000 // len(piece)))).error() == TOO_LARGE
 
 
 async def test_a_long_target_is_a_large_head() -> None:
-    async with listening(NOBODY) as proxy, proxy.connect() as client:
+    async with proxying(NOBODY) as proxy, proxy.connect() as client:
         assert (await client.ask(wire.request("/v1/models?" + "a" * 70_000))).error() == TOO_LARGE
 
 
 @pytest.mark.parametrize("part", ["extension", "trailer"])
 async def test_framing_without_an_end_is_refused(part: str) -> None:
-    async with listening(NOBODY) as proxy, proxy.connect() as client:
+    async with proxying(NOBODY) as proxy, proxy.connect() as client:
         head = wire.request("/v1/embeddings", b"", "transfer-encoding: chunked")
         begin = {"extension": b"5;a=", "trailer": b"5\r\nhello\r\n0\r\nx-trailer: "}[part]
         await client.send(head + begin)
@@ -86,7 +88,7 @@ async def test_framing_without_an_end_is_refused(part: str) -> None:
 
 
 async def test_a_client_that_sends_on_still_gets_the_answer() -> None:
-    async with listening(NOBODY) as proxy, proxy.connect() as client:
+    async with proxying(NOBODY) as proxy, proxy.connect() as client:
         # More than the buffers between the two hold: this only ends if it is read.
         await client.send(head_of(16 * 2**20, end=b""))
         assert (await client.reply()).error() == TOO_LARGE
@@ -95,7 +97,7 @@ async def test_a_client_that_sends_on_still_gets_the_answer() -> None:
 async def test_a_client_that_sends_for_ever_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     assert LINGER_S > 1
     monkeypatch.setattr("proxy.listener.LINGER_S", 0.05)
-    async with listening(NOBODY) as proxy, proxy.connect() as client:
+    async with proxying(NOBODY) as proxy, proxy.connect() as client:
         with pytest.raises(ConnectionError):  # noqa: PT012 - the one or the other call notices first
             async with asyncio.timeout(10):
                 while True:
@@ -117,20 +119,22 @@ async def test_a_client_that_sends_for_ever_is_left(monkeypatch: pytest.MonkeyPa
         b"POST /v1/embeddings HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
         b"POST /v1/embeddings HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
         b"POST /v1/embeddings HTTP/1.1\r\ntransfer-encoding: gzip\r\n\r\n",
+        b"POST /v1/embeddings HTTP/1.1\r\ntransfer-encoding: gzip, chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        b"POST /v1/embeddings HTTP/1.1\r\ntransfer-encoding: x\r\ntransfer-encoding:chunked\r\n\r\n0\r\n\r\n",
         b"POST /v1/embeddings HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
         b"GET /v1/models HTTP/1.1\r\nhost: a\r\n folded\r\n\r\n",
         b"CONNECT evil.test:80 HTTP/1.1\r\nhost: evil.test:80\r\n\r\nGET /v1/models HTTP/1.1\r\n\r\n",
     ],
 )
 async def test_what_is_no_request_is_refused_in_the_envelope(raw: bytes) -> None:
-    async with listening(NOBODY) as proxy, proxy.connect() as client:
+    async with proxying(NOBODY) as proxy, proxy.connect() as client:
         assert (await client.ask(raw)).error() == MALFORMED
         assert await client.rest() == b""
 
 
 async def test_a_refusal_is_logged_without_what_came(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "think_proxy")
-    async with listening(NOBODY) as proxy, proxy.connect() as client:
+    async with proxying(NOBODY) as proxy, proxy.connect() as client:
         reply = await client.ask(b"GET /planted-secret HTTP/1.1\r\nauthorization : planted-secret\r\n\r\n")
     (record,) = [it for it in caplog.records if it.message == "request"]
     assert record.fields["error"] == "malformed_request"
@@ -142,7 +146,7 @@ async def test_a_refusal_is_logged_without_what_came(caplog: pytest.LogCaptureFi
 async def test_half_a_head_waits_no_longer_than_a_request_may(part: bytes | None) -> None:
     async with (
         raw_server(echo) as upstream,
-        listening(upstream.url, timeouts={"request_s": 0.05}) as proxy,
+        proxying(upstream.url, timeouts={"request_s": 0.05}) as proxy,
         proxy.connect() as client,
     ):
         if part is None:  # on a connection that was used before
@@ -153,8 +157,44 @@ async def test_half_a_head_waits_no_longer_than_a_request_may(part: bytes | None
         assert await client.rest() == b""
 
 
+@pytest.mark.parametrize(
+    ("begin", "drop"),
+    [
+        (b"GET /v1/models HTTP/1.1\r\nx-long: ", b"a"),
+        (b"GET /v1/models HTTP/1.1\r\n", b"x: y\r\n"),
+        (b"", b"\r\n"),
+        (wire.request("/v1/embeddings", None, "content-length: 9999999", method="POST"), b"a"),
+        (wire.request("/v1/embeddings", b"", "transfer-encoding: chunked"), b"1\r\na\r\n"),
+        (wire.request("/v1/embeddings", b"", "transfer-encoding: chunked") + b"5;a=", b"a"),
+        (wire.request("/nothing", None, "content-length: 9999999", method="POST"), b"a"),
+    ],
+    ids=["field", "fields", "blank lines", "body", "chunks", "extension", "body that is refused"],
+)
+async def test_what_comes_in_drops_has_no_more_time_than_what_does_not(begin: bytes, drop: bytes) -> None:
+    async with (
+        raw_server(refuse_all) as upstream,
+        proxying(upstream.url, timeouts={"request_s": 0.2}) as proxy,
+        proxy.connect() as client,
+    ):
+        await client.send(begin)
+
+        async def drip() -> None:
+            while True:
+                client.writer.write(drop)
+                await asyncio.sleep(0.01)
+
+        dripping = asyncio.create_task(drip())
+        try:
+            reply = await client.reply()
+            assert reply.status == (404 if b"/nothing" in begin else 408)
+            assert await client.rest() == b""
+        finally:
+            dripping.cancel()
+        assert not upstream.connections
+
+
 async def test_the_rest_of_a_refused_body_is_not_waited_for_either() -> None:
-    async with listening(NOBODY, timeouts={"request_s": 0.05}) as proxy, proxy.connect() as client:
+    async with proxying(NOBODY, timeouts={"request_s": 0.05}) as proxy, proxy.connect() as client:
         reply = await client.ask(wire.request("/nothing", None, "content-length: 9", method="POST"))
         assert reply.status == 404
         await client.send(b"some")
@@ -164,9 +204,9 @@ async def test_the_rest_of_a_refused_body_is_not_waited_for_either() -> None:
 async def test_a_connection_on_which_nothing_comes_is_closed_without_a_word(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert server_module.OPTIONS["timeout_keep_alive"] == 75
-    monkeypatch.setitem(server_module.OPTIONS, "timeout_keep_alive", 0.05)
-    async with raw_server(echo) as upstream, listening(upstream.url) as proxy:
+    assert KEEP_ALIVE_S == 75
+    monkeypatch.setattr("proxy.server.KEEP_ALIVE_S", 0.05)
+    async with raw_server(echo) as upstream, proxying(upstream.url) as proxy:
         async with proxy.connect() as unused:
             assert await unused.rest() == b""
         async with proxy.connect() as used:
@@ -175,7 +215,7 @@ async def test_a_connection_on_which_nothing_comes_is_closed_without_a_word(
 
 
 async def test_trailer_fields_do_not_become_header_fields() -> None:
-    async with raw_server(echo) as upstream, listening(upstream.url) as proxy, proxy.connect() as client:
+    async with raw_server(echo) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
         head = wire.request("/v1/embeddings", b"", "transfer-encoding: chunked")
         body = b"3\r\nabc\r\n0\r\nauthorization: Bearer planted\r\nx-trailer: 1\r\n\r\n"
         reply = await client.ask(head + body)
@@ -185,46 +225,92 @@ async def test_trailer_fields_do_not_become_header_fields() -> None:
 
 async def test_a_body_that_breaks_off_ends_its_request() -> None:
     async with raw_server(echo) as upstream:
-        async with listening(upstream.url) as proxy, proxy.connect() as client:
-            await client.send(
-                wire.request("/v1/embeddings", b"", "transfer-encoding: chunked") + b"1\r\na\r\n"
-            )
-            assert (await client.ask(b"nonsense\r\n")).error() == MALFORMED
-            assert await client.rest() == b""
-            async with asyncio.timeout(10):
+        async with proxying(upstream.url) as proxy:
+            async with proxy.connect() as client:
+                await client.send(
+                    wire.request("/v1/embeddings", b"", "transfer-encoding: chunked") + b"1\r\na\r\n"
+                )
+                assert (await client.ask(b"nonsense\r\n")).error() == MALFORMED
+                assert await client.rest() == b""
+            async with asyncio.timeout(WAIT_S):
                 await proxy.traffic.quiet()
         assert not upstream.connections
 
 
+@pytest.mark.parametrize("sends", [True, False])
+async def test_a_refusal_before_the_body_was_asked_for_ends_the_connection(sends: bool) -> None:
+    """The client may leave the body out, and then it would take its next request for it."""
+    fields = ("expect: 100-continue", "content-length: 50")
+    async with proxying(NOBODY, api_keys=("sk",)) as proxy, proxy.connect() as client:
+        reply = await client.ask(wire.request("/v1/embeddings", None, *fields, method="POST"))
+        assert (reply.status, reply.header("connection")) == (401, "close")
+        await client.send(b"x" * 50 if sends else wire.request("/healthz"))
+        assert await client.rest() == b""
+
+
 async def test_requests_at_once_are_answered_in_their_order() -> None:
-    async with raw_server(echo) as upstream, listening(upstream.url) as proxy, proxy.connect() as client:
+    async with raw_server(echo) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
         bodies = [b"%d" % number for number in range(6)]
         await client.send(b"".join(wire.request("/v1/embeddings", body) for body in bodies))
         assert [(await client.reply()).body for _ in bodies] == bodies
 
 
+async def test_of_a_large_request_that_waits_little_is_held_until_it_is_its_turn() -> None:
+    go = asyncio.Event()
+
+    async def script(request: RawRequest, reader: StreamReader, writer: StreamWriter) -> None:
+        while True:
+            await go.wait()
+            writer.write(wire.answer(b"%d" % len(request.body)))
+            request = await read_request(reader)
+
+    body = bytes(24 * 2**20)
+    async with raw_server(script) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
+        await client.send(wire.request("/v1/embeddings", b"1"))
+        await upstream.connection()
+        tracemalloc.start()
+        client.writer.write(wire.request("/v1/embeddings", body))
+        left, still = len(body), 0
+        while still < 500:  # turns of the loop in which nothing more was taken
+            await asyncio.sleep(0)
+            now = client.writer.transport.get_write_buffer_size()
+            left, still = now, still + 1 if now == left else 0
+        held_bytes = tracemalloc.get_traced_memory()[0] - len(body)  # the client holds that until all is sent
+        tracemalloc.stop()
+        assert left > 0
+        assert held_bytes < 2**20
+        go.set()
+        assert [(await client.reply()).body for _ in range(2)] == [b"1", b"%d" % len(body)]
+
+
 async def test_nonsense_behind_a_request_does_not_spoil_its_answer() -> None:
-    async with raw_server(echo) as upstream, listening(upstream.url) as proxy, proxy.connect() as client:
+    async with raw_server(echo) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
         assert (await client.ask(wire.request("/v1/embeddings", b"one") + b"nonsense\r\n\r\n")).body == b"one"
         assert await client.rest() == b""
 
 
 async def test_too_many_requests_at_once_end_the_connection() -> None:
-    async with raw_server(echo) as upstream, listening(upstream.url) as proxy, proxy.connect() as client:
+    async with raw_server(echo) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
         await client.send(b"".join(wire.request("/v1/embeddings", b"%d" % number) for number in range(100)))
         answered = (await client.rest()).count(b"HTTP/1.1 200 OK")
         assert 0 < answered < 20
 
 
-async def test_a_client_that_left_frees_every_request_that_it_sent_at_once() -> None:
-    async def keep_silent(_: RawRequest, reader: StreamReader, __: StreamWriter) -> None:
-        await reader.read()
-
-    async with raw_server(keep_silent) as upstream, listening(upstream.url) as proxy:
+@pytest.mark.parametrize("behind", [1, 3, 20])
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_a_client_that_left_frees_every_request_that_it_sent_at_once(
+    behind: int, at_once: bool
+) -> None:
+    more = wire.request("/v1/embeddings", b"2") * behind
+    async with raw_server(keep_silent) as upstream, proxying(upstream.url) as proxy:
         async with proxy.connect() as client:
-            await client.send(wire.request("/v1/embeddings", b"1") * 2)
+            await client.send(wire.request("/v1/embeddings", b"1") + (more if at_once else b""))
             running = await upstream.connection()
+            if not at_once:
+                await client.send(more)
+                async with proxy.connect() as other:
+                    await other.ask(wire.request("/healthz"))  # what came before it has been read by then
         await running.wait_peer_closed()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WAIT_S):
             await proxy.traffic.quiet()
         assert len(upstream.connections) == 1

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.listener.listening import listening
 from tests.servers import WAIT_S, raw_server
 from tests.transport import wire
-from tests.transport.proxying import LISTED, PLAIN
+from tests.transport.proxying import LISTED, PLAIN, proxying
+from tests.transport.scripts import keep_silent
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -47,7 +47,7 @@ async def begin(client: wire.Wire, model: str) -> bytes:
 
 
 async def test_while_the_delay_runs_it_is_not_ready_and_serves_on() -> None:
-    async with raw_server(Upstream()) as upstream, listening(upstream.url, drain_delay_s=FOR_EVER) as proxy:
+    async with raw_server(Upstream()) as upstream, proxying(upstream.url, drain_delay_s=FOR_EVER) as proxy:
         async with proxy.connect() as client:
             assert (await client.ask(wire.request("/readyz"))).status == 200
         async with proxy.connect() as idle:
@@ -67,7 +67,7 @@ async def test_while_the_delay_runs_it_is_not_ready_and_serves_on() -> None:
 
 async def test_after_the_delay_nothing_new_comes_in() -> None:
     up = Upstream()
-    async with raw_server(up) as upstream, listening(upstream.url, drain_delay_s=0.01) as proxy:
+    async with raw_server(up) as upstream, proxying(upstream.url, drain_delay_s=0.01) as proxy:
         async with proxy.connect() as idle, proxy.connect() as fresh, proxy.connect() as busy:
             await idle.ask(wire.request("/healthz"))
             await begin(busy, PLAIN)
@@ -87,7 +87,7 @@ async def test_after_the_delay_nothing_new_comes_in() -> None:
 @pytest.mark.parametrize("model", [LISTED, PLAIN])
 async def test_a_running_stream_comes_to_its_end(model: str) -> None:
     up = Upstream()
-    async with raw_server(up) as upstream, listening(upstream.url) as proxy, proxy.connect() as client:
+    async with raw_server(up) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
         first = await begin(client, model)
         proxy.server.stop()
         up.may_end.set()
@@ -102,7 +102,7 @@ async def test_a_running_stream_comes_to_its_end(model: str) -> None:
 async def test_a_rewritten_stream_that_takes_too_long_says_so() -> None:
     async with (
         raw_server(Upstream()) as upstream,
-        listening(upstream.url, drain_s=0.05) as proxy,
+        proxying(upstream.url, drain_s=0.05) as proxy,
         proxy.connect() as client,
     ):
         pieces = [await begin(client, LISTED)]
@@ -120,7 +120,7 @@ async def test_a_rewritten_stream_that_takes_too_long_says_so() -> None:
 async def test_another_stream_that_takes_too_long_is_cut() -> None:
     async with (
         raw_server(Upstream()) as upstream,
-        listening(upstream.url, drain_s=0.05) as proxy,
+        proxying(upstream.url, drain_s=0.05) as proxy,
         proxy.connect() as client,
     ):
         await begin(client, PLAIN)
@@ -130,12 +130,9 @@ async def test_another_stream_that_takes_too_long_is_cut() -> None:
 
 
 async def test_a_request_without_an_answer_yet_is_refused() -> None:
-    async def keep_silent(_: RawRequest, reader: StreamReader, __: StreamWriter) -> None:
-        await reader.read()
-
     async with (
         raw_server(keep_silent) as upstream,
-        listening(upstream.url, drain_s=0.05) as proxy,
+        proxying(upstream.url, drain_s=0.05) as proxy,
         proxy.connect() as client,
     ):
         await client.send(wire.chat(LISTED))
@@ -150,7 +147,7 @@ async def test_a_request_without_an_answer_yet_is_refused() -> None:
 async def test_stopping_now_waits_for_nothing() -> None:
     async with (
         raw_server(Upstream()) as upstream,
-        listening(upstream.url, drain_s=FOR_EVER, drain_delay_s=FOR_EVER) as proxy,
+        proxying(upstream.url, drain_s=FOR_EVER, drain_delay_s=FOR_EVER) as proxy,
         proxy.connect() as client,
     ):
         await begin(client, LISTED)
@@ -171,7 +168,7 @@ async def test_clients_that_do_not_read_do_not_hold_it_up(monkeypatch: pytest.Mo
 
     async with (
         raw_server(flood) as upstream,
-        listening(upstream.url, drain_s=0.05) as proxy,
+        proxying(upstream.url, drain_s=0.05) as proxy,
         proxy.connect(limit=1) as client,
     ):
         await client.send(wire.chat(LISTED, stream=True))
@@ -181,14 +178,14 @@ async def test_clients_that_do_not_read_do_not_hold_it_up(monkeypatch: pytest.Mo
 
 
 async def test_a_client_that_sends_on_after_its_refusal_does_not_hold_it_up() -> None:
-    async with listening("http://127.0.0.1:9", drain_s=FOR_EVER) as proxy, proxy.connect() as client:
+    async with proxying("http://127.0.0.1:9", drain_s=FOR_EVER) as proxy, proxy.connect() as client:
         assert (await client.ask(b"nonsense\r\n\r\n")).status == 400
         proxy.server.stop()
         await proxy.ended()
 
 
 async def test_a_request_that_is_still_coming_is_served() -> None:
-    async with raw_server(Upstream()) as upstream, listening(upstream.url) as proxy:
+    async with raw_server(Upstream()) as upstream, proxying(upstream.url) as proxy:
         async with proxy.connect() as client:
             raw = wire.chat(LISTED, stream=True)
             await client.send(raw[:-5])

@@ -12,12 +12,13 @@ import pytest
 
 from proxy.demo import build_app
 from tests.listener.processes import command, until
-from tests.listener.test_processes import CHAT, CHAT_PATH, STREAM, configure
+from tests.listener.test_processes import CHAT, CHAT_PATH, STREAM, configure, is_alive
 from tests.metrics.reading import Told
 from tests.servers import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     import httpx
 
@@ -44,13 +45,13 @@ def scrape(client: httpx.Client) -> Told:
 
 def find_folder(pid: int) -> Path | None:
     """Return the folder whose files a process has mapped."""
-    found = re.search(r"(/\S*/think-proxy-\w+)/\w+\.db", Path(f"/proc/{pid}/maps").read_text())
+    found = re.search(r"(/\S*/think-proxy-metrics-\w+)/\w+\.db", Path(f"/proc/{pid}/maps").read_text())
     return Path(found[1]) if found else None
 
 
 def find_share(pid: int) -> set[str]:
     """Return the numbers in the names of those files."""
-    return {*re.findall(r"/think-proxy-\w+/\w+?_(\d+)\.db", Path(f"/proc/{pid}/maps").read_text())}
+    return {*re.findall(r"/think-proxy-metrics-\w+/\w+?_(\d+)\.db", Path(f"/proc/{pid}/maps").read_text())}
 
 
 def ask_only(proxy: Command, asked: int, times: int) -> Told:
@@ -142,3 +143,31 @@ def test_one_process_keeps_no_files(upstream: str, tmp_path: Path, monkeypatch: 
         assert find_folder(proxy.process.pid) is None
         proxy.stop(signal.SIGTERM)
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_what_a_killed_proxy_left_goes_with_the_next_start_and_nobody_elses(
+    upstream: str, tmp_path: Path
+) -> None:
+    def start() -> AbstractContextManager[Command]:
+        return command("--config", str(file), "--workers", "2", cwd=tmp_path)
+
+    def use(proxy: Command) -> Path:
+        worker = proxy.workers()[0]
+        ask_only(proxy, worker, 1)
+        folder = find_folder(worker)
+        assert folder is not None
+        return folder
+
+    file = configure(tmp_path, upstream)
+    with start() as killed, start() as living:
+        left, used = use(killed), use(living)
+        workers = killed.workers()
+        killed.process.kill()
+        until(lambda: not any(map(is_alive, workers)))
+        assert left.exists()
+        with start() as proxy:
+            assert not left.exists()
+            assert used.exists()
+            proxy.stop(signal.SIGTERM)
+        living.stop(signal.SIGTERM)
+    assert not used.exists()

@@ -51,6 +51,7 @@ SERVICE = closed(
     read_only={"type": "boolean"},
     cap_drop=TEXTS,
     security_opt=TEXTS,
+    stop_grace_period={**TEXT, "pattern": r"^\d+s$"},
     restart={"enum": ["no", "always", "on-failure", "unless-stopped"]},
 )
 COMPOSE = closed(
@@ -109,6 +110,12 @@ def test_the_proxy_is_published_on_the_port_that_the_image_listens_on() -> None:
     assert port.rsplit(":", 1)[1] == str(settings.listen.port)
     assert settings.listen.host == "0.0.0.0"
     assert settings.upstream == "http://model-server:8000"
+
+
+def test_the_proxy_is_given_the_time_that_it_takes_to_stop() -> None:
+    settings = proxy_settings()
+    grace = read_compose()["services"]["proxy"]["stop_grace_period"]
+    assert int(grace.removesuffix("s")) > settings.drain_delay_s + settings.drain_s + 2
 
 
 def test_the_mounted_file_is_the_one_that_the_image_reads() -> None:

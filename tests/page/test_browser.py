@@ -17,6 +17,7 @@ from proxy.app import App
 from proxy.demo import build_app
 from proxy.demo_answers import MODELS
 from proxy.rules import Rule, Start
+from proxy.serve import beside
 from proxy.settings import Entry, Server, Settings
 from proxy.splitter import Channel
 from tests.page.browsing import FLAGS, build_scripted, find_chromium, viewing, visible
@@ -58,7 +59,7 @@ def demo() -> Starlette:
 @pytest.fixture
 def url(demo: Starlette) -> Iterator[str]:
     """A proxy in front of the demo models."""
-    with serving(demo) as upstream, serving(App(Settings(upstream=upstream, entries=ENTRIES))) as url:
+    with serving(demo) as upstream, beside(App(Settings(upstream=upstream, entries=ENTRIES))) as url:
         yield url
 
 
@@ -108,13 +109,13 @@ def test_it_says_when_the_proxy_cannot_be_reached_and_when_it_can_again(
     with ExitStack() as stack:
         upstream = stack.enter_context(serving(demo))
         settings = Settings(upstream=upstream, entries=ENTRIES)
-        with serving(App(settings)) as url:
+        with beside(App(settings)) as url:
             view = stack.enter_context(viewing(browser, url))
             view.page.wait_for_selector("#model-rows tr")
         view.page.wait_for_selector("#alert :text('cannot be reached')")
         assert view.texts("#link") == ["not reachable"]
         assert view.page.locator("#models.stale").count() == 1
-        with serving(App(settings), port=urlsplit(url).port):
+        with beside(App(settings), port=urlsplit(url).port):
             view.page.wait_for_selector("#alert > div", state="detached")
             assert view.texts("#link") == ["live"]
             assert view.page.locator(".stale").count() == 0
@@ -153,7 +154,7 @@ def test_it_asks_for_nothing_while_nobody_sees_it(browser: Browser, url: str) ->
 def test_with_keys_it_asks_for_one_and_keeps_it_in_the_tab(browser: Browser, demo: Starlette) -> None:
     with (
         serving(demo) as upstream,
-        serving(App(Settings(upstream=upstream, entries=ENTRIES, api_keys=(KEY,)))) as url,
+        beside(App(Settings(upstream=upstream, entries=ENTRIES, api_keys=(KEY,)))) as url,
         viewing(browser, url) as view,
     ):
         page = view.page
@@ -184,7 +185,7 @@ def test_with_keys_it_asks_for_one_and_keeps_it_in_the_tab(browser: Browser, dem
 def test_switched_off_there_is_no_page(browser: Browser, demo: Starlette) -> None:
     with (
         serving(demo) as upstream,
-        serving(App(Settings(upstream=upstream, page=False))) as url,
+        beside(App(Settings(upstream=upstream, page=False))) as url,
         viewing(browser, url) as view,
     ):
         assert "not_found" in (view.page.text_content("body") or "")
@@ -234,7 +235,7 @@ def test_marks_are_right_for_the_whole_table_of_the_splitter(browser: Browser, f
     wrong: dict[str, Any] = {}
     with (
         serving(build_scripted(answers, finish=finish)) as upstream,
-        serving(App(Settings(upstream=upstream, entries=entries))) as url,
+        beside(App(Settings(upstream=upstream, entries=entries))) as url,
         viewing(browser, url) as view,
     ):
         # Hundreds of rows would be laid out anew each time.
@@ -276,7 +277,7 @@ def test_it_is_live_and_stop_frees_the_model_server(browser: Browser) -> None:
     demo = build_app(pace_s=0.05)
     with (
         serving(demo) as upstream,
-        serving(App(Settings(upstream=upstream, entries=ENTRIES))) as url,
+        beside(App(Settings(upstream=upstream, entries=ENTRIES))) as url,
         viewing(browser, url) as view,
     ):
         view.run("demo/thinker")
@@ -335,7 +336,7 @@ def test_text_is_never_markup(browser: Browser) -> None:
     entry = Entry(evil, Rule(), f"{evil}:1")
     with (
         serving(build_scripted(answers, model=evil)) as upstream,
-        serving(App(Settings(upstreams=(Server("a", upstream),), entries=(entry,)))) as url,
+        beside(App(Settings(upstreams=(Server("a", upstream),), entries=(entry,)))) as url,
         viewing(browser, url) as view,
     ):
         page = view.page

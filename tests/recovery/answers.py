@@ -133,7 +133,7 @@ def hear_whole(answer: JSON, index: int = 0) -> Heard:
     made = answer["choices"][index]
     message = made["message"]
     calls = message.get("tool_calls") or []
-    assert not calls or message["content"] is None
+    assert not calls or not message["content"]
     assert all(call["type"] == "function" for call in calls)
     return Heard(
         message.get("reasoning_content") or "",

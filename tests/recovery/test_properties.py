@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import up_to
 from tests.recovery.answers import (
     FORMS,
     PARSED,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from proxy.rules import Rule
 
-many = settings(max_examples=200, deadline=None)
+many = settings(max_examples=up_to(200))
 cuts = st.lists(st.integers(0, 400), max_size=12)
 forms = st.sampled_from(FORMS)
 
@@ -95,7 +96,7 @@ def test_mixed_deltas(parts: list[tuple[str, str]], rule: Rule, finish: str | No
         assert fold(made) == fold(streamed(raw, rule, {}))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=up_to(120))
 @given(streams(), rules, st.lists(st.integers(0, 1 << 16), max_size=6))
 def test_any_stream(raw: bytes, rule: Rule, places: list[int]) -> None:
     made = streamed(raw, rule, cuts=[place % (len(raw) + 1) for place in places])
@@ -106,7 +107,7 @@ words = st.lists(st.sampled_from(["a", " b", "\n", " ", "é", "`", "{", ">", "th
 closers = st.sampled_from(["</think>", "</think>c", "</think>\n\nc"])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=up_to(60))
 @given(words, words, closers, st.booleans(), st.booleans())
 def test_prose_goes_out_as_without_recovery(
     before: list[str], behind: list[str], closer: str, native: bool, ends: bool
@@ -135,7 +136,8 @@ def write_runs(seed: random.Random) -> bytes:
     return raw
 
 
-@pytest.mark.parametrize("number", range(150))
+@pytest.mark.share
+@pytest.mark.parametrize("number", range(up_to(150)))
 def test_random_runs(number: int) -> None:
     """The shortcut for runs against the full way (see `streamed`), cut between events and within them."""
     seed = random.Random(number)

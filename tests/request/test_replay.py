@@ -14,6 +14,7 @@ from proxy.markers import Kind, compile_markers
 from proxy.request import make_plan, read_chat
 from proxy.response import Rewriter
 from proxy.rules import THINK, History, ReasoningField, Rule, Start, Whitespace
+from tests.examples import up_to
 
 MARKERS = compile_markers(THINK)
 OPENERS = ["<think>", "<think>", "<thinking>", "<THINK >", "<Reasoning\t>"]
@@ -78,7 +79,7 @@ def replay(text: str, rule: Rule, calls: list[Any] | None = None) -> str:
 blocks = st.tuples(white, st.sampled_from(OPENERS), thoughts, st.sampled_from(CLOSERS), plain)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=up_to(300))
 @given(blocks, fields, tool_calls)
 def test_exact_gives_back_the_models_own_bytes(
     pieces: tuple[str, str, str, str, str], field: ReasoningField, calls: list[Any] | None
@@ -89,7 +90,7 @@ def test_exact_gives_back_the_models_own_bytes(
     assert replay("".join(pieces), rule, calls) == f"<think>{thought}</think>{lead}{answer}"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=up_to(200))
 @given(thoughts, plain, fields)
 def test_exact_gives_back_what_followed_the_prompts_own_opener(
     thought: str, answer: str, field: ReasoningField
@@ -101,7 +102,7 @@ def test_exact_gives_back_what_followed_the_prompts_own_opener(
     assert replay(text, rule) == "<think>" + text
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=up_to(200))
 @given(visible_thoughts, answers, fields)
 def test_tidy_gives_back_the_bytes_of_the_usual_form(
     thought: str, answer: str, field: ReasoningField
@@ -112,7 +113,7 @@ def test_tidy_gives_back_the_bytes_of_the_usual_form(
     assert replay(text.removeprefix("<think>"), Rule(start=Start.IMPLICIT, history=History.INLINE)) == text
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=up_to(100))
 @given(plain, st.sampled_from(Whitespace))
 def test_an_answer_without_thinking_is_left_alone(text: str, whitespace: Whitespace) -> None:
     assert replay(text, Rule(whitespace=whitespace, history=History.INLINE)) == text

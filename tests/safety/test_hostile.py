@@ -11,6 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from proxy.settings import Server
+from tests.examples import up_to
 from tests.safety.upstreams import always, server
 from tests.servers import raw_server
 from tests.transport import wire
@@ -164,7 +165,7 @@ def write(head: tuple[bytes, bytes, bytes, list[tuple[bytes, bytes]]], body: byt
 
 
 @hypothesis_settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=up_to(150), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(st.one_of(st.builds(write, heads, bodies), st.binary(max_size=200)))
 @example(b"GET / HTTP/1.1\r\n\r\n" * 50)

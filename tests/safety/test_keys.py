@@ -159,36 +159,47 @@ def test_every_key_is_compared_by_its_digest_in_constant_time(monkeypatch: pytes
 # A browser asks without a key
 
 
-async def test_a_preflight_needs_no_key_and_carries_none() -> None:
-    async with raw_server(server("a")) as upstream:
-        servers = (Server("a", upstream.url, api_key=UPSTREAM_KEY),)
-        fields = (*PREFLIGHT, f"authorization: Bearer {OTHER_KEY}", f"x-api-key: {OTHER_KEY}")
-        async with proxying(servers, api_keys=OURS) as proxy, proxy.connect() as client:
-            for path in ("/v1/chat/completions", "/v1/models"):
-                reply = await client.ask(wire.request(path, None, *fields, method="OPTIONS"))
-                assert reply.status == 200
-            assert (
-                await client.ask(wire.request("/metrics", None, *PREFLIGHT, method="OPTIONS"))
-            ).status == 404
-
-
 @pytest.mark.parametrize(
     "request_",
     [
+        wire.request("/v1/chat/completions", None, *PREFLIGHT, method="OPTIONS"),
+        wire.request("/v1/models", None, *PREFLIGHT, method="OPTIONS"),
+        wire.request("/metrics", None, *PREFLIGHT, method="OPTIONS"),
+        wire.request("/v1/models", None, *PREFLIGHT, f"x-api-key: {OTHER_KEY}", method="OPTIONS"),
         wire.request("/v1/models", None, method="OPTIONS"),
         wire.request("/v1/models", None, PREFLIGHT[0], method="OPTIONS"),
-        wire.request("/v1/models", None, PREFLIGHT[1], method="OPTIONS"),
         wire.request("/v1/embeddings", b"{}", *PREFLIGHT, method="OPTIONS"),
         wire.request("/v1/embeddings", b"{}", *PREFLIGHT, method="POST"),
         wire.request("/v1/models", None, *PREFLIGHT, method="GET"),
+        wire.request("*", None, *PREFLIGHT, method="OPTIONS"),
     ],
-    ids=range(6),
+    ids=range(10),
 )
-async def test_what_only_looks_like_a_preflight_needs_a_key(request_: bytes) -> None:
+async def test_without_cors_a_preflight_gets_no_further_than_any_request_without_a_key(
+    request_: bytes,
+) -> None:
     async with raw_server(server("a")) as upstream:
         async with proxying(upstream.url, api_keys=OURS) as proxy, proxy.connect() as client:
             assert refused(await client.ask(request_))
         assert not upstream.connections
+
+
+async def test_a_refused_preflight_is_told_what_answers_it() -> None:
+    async with proxying("http://127.0.0.1:9", api_keys=OURS) as proxy, proxy.connect() as client:
+        for fields, told in ((PREFLIGHT, True), ((), False)):
+            reply = await client.ask(wire.request("/v1/models", None, *fields, method="OPTIONS"))
+            assert ("cors" in reply.json()["error"]["message"]) is told
+
+
+async def test_a_preflight_in_an_open_proxy_carries_no_key() -> None:
+    async with raw_server(server("a")) as upstream:
+        servers = (Server("a", upstream.url, api_key=UPSTREAM_KEY),)
+        fields = (*PREFLIGHT, f"authorization: Bearer {OTHER_KEY}", f"x-api-key: {OTHER_KEY}")
+        async with proxying(servers) as proxy, proxy.connect() as client:
+            reply = await client.ask(wire.request("/v1/models", None, *fields, method="OPTIONS"))
+            assert reply.status == 200
+        (seen,) = upstream.requests
+        assert not {"authorization", "x-api-key"} & {name for name, _ in seen.headers}
 
 
 async def test_with_cors_a_preflight_is_answered_here_and_a_refusal_can_be_read() -> None:

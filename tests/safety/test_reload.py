@@ -14,6 +14,7 @@ from tests.safety.upstreams import always, server
 from tests.servers import HOST, WAIT_S, raw_server
 from tests.transport import wire
 from tests.transport.proxying import LISTED, PLAIN, proxying, settings_for
+from tests.transport.scripts import Stall
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -138,10 +139,7 @@ async def test_many_reloads_leave_nothing_behind() -> None:
 
 
 async def test_what_runs_in_an_old_world_ends_with_the_proxy() -> None:
-    async def begin(_: RawRequest, reader: StreamReader, writer: StreamWriter) -> None:
-        writer.write(wire.STREAM_HEAD + wire.chunk(wire.event("a")))
-        await reader.read()
-
+    begin = Stall(wire.STREAM_HEAD + wire.chunk(wire.event("a")))
     async with raw_server(begin) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
         await client.send(wire.chat(LISTED, stream=True))
         await client.head()

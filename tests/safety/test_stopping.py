@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.safety.upstreams import always
-from tests.servers import WAIT_S, raw_server
+from tests.servers import raw_server
 from tests.transport import wire
+from tests.transport.logged import outcomes
 from tests.transport.proxying import LISTED, PLAIN, proxying
-
-if TYPE_CHECKING:
-    from asyncio import StreamReader, StreamWriter
-
-    from tests.servers import RawRequest
+from tests.transport.scripts import Stall
 
 both_models = pytest.mark.parametrize("model", [LISTED, PLAIN])
 STOPPED = (503, "proxy_error", "shutting_down")
-
-
-def outcomes(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str | None]]:
-    told = [record.__dict__["fields"] for record in caplog.records if record.message == "request"]
-    return [(fields["outcome"], fields.get("error")) for fields in told]
 
 
 async def test_a_proxy_that_drains_is_alive_and_serves_but_is_not_ready() -> None:
@@ -42,15 +32,18 @@ async def test_a_proxy_that_drains_is_alive_and_serves_but_is_not_ready() -> Non
         assert (await client.ask(wire.chat(PLAIN))).body == b"fine"
 
 
-async def begin(_: RawRequest, reader: StreamReader, writer: StreamWriter) -> None:
+def begin() -> Stall:
     """Send the beginning of a stream, in which text is held, and no more."""
-    writer.write(wire.STREAM_HEAD + wire.chunk(wire.event("<think>thought</think>said <thi")))
-    await reader.read()
+    return Stall(wire.STREAM_HEAD + wire.chunk(wire.event("<think>thought</think>said <thi")))
 
 
 async def test_a_rewritten_stream_gives_what_it_held_and_one_error(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "think_proxy")
-    async with raw_server(begin) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
+    async with (
+        raw_server(begin()) as upstream,
+        proxying(upstream.url) as proxy,
+        proxy.connect() as client,
+    ):
         await client.send(wire.chat(LISTED, stream=True))
         await client.head()
         told = await client.piece()
@@ -69,7 +62,11 @@ async def test_a_rewritten_stream_gives_what_it_held_and_one_error(caplog: pytes
 
 async def test_any_other_stream_is_cut(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "think_proxy")
-    async with raw_server(begin) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
+    async with (
+        raw_server(begin()) as upstream,
+        proxying(upstream.url) as proxy,
+        proxy.connect() as client,
+    ):
         await client.send(wire.chat(PLAIN, stream=True))
         await client.head()
         await client.piece()
@@ -88,17 +85,10 @@ async def test_an_answer_that_has_not_begun_is_refused(
     model: str, sent: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "think_proxy")
-    arrived = asyncio.Event()
-
-    async def script(_: RawRequest, reader: StreamReader, writer: StreamWriter) -> None:
-        writer.write(sent)
-        await writer.drain()
-        arrived.set()
-        await reader.read()
-
+    script = Stall(sent)
     async with raw_server(script) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
         await client.send(wire.chat(model))
-        await asyncio.wait_for(arrived.wait(), WAIT_S)
+        await script.sent()
         if sent.endswith(b"x") and model == PLAIN:
             await client.head()  # this one has begun
             proxy.app.stop_streams()
@@ -131,7 +121,11 @@ async def test_a_request_that_is_still_being_sent_is_refused() -> None:
 
 
 async def test_what_comes_after_that_is_refused() -> None:
-    async with raw_server(begin) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
+    async with (
+        raw_server(begin()) as upstream,
+        proxying(upstream.url) as proxy,
+        proxy.connect() as client,
+    ):
         proxy.app.stop_streams()
         assert (await client.ask(wire.chat(PLAIN))).error() == STOPPED
         assert not upstream.connections

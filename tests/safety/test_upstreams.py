@@ -6,17 +6,17 @@ import asyncio
 import json
 import logging
 import ssl
-import subprocess
-from shutil import which
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import trustme
 
 from proxy.settings import Server, Timeouts
-from tests.safety.upstreams import always, listening, server
-from tests.servers import HOST, raw_server
+from tests.safety.upstreams import always, server
+from tests.servers import HOST, WAIT_S, raw_server
 from tests.transport import wire
 from tests.transport.proxying import LISTED, proxying
+from tests.transport.scripts import keep_silent
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -133,9 +133,6 @@ async def test_a_model_is_looked_up_where_requests_for_it_go() -> None:
 
 
 async def test_each_server_has_its_own_timeouts() -> None:
-    async def keep_silent(_: RawRequest, reader: StreamReader, __: StreamWriter) -> None:
-        await reader.read()
-
     async with raw_server(keep_silent) as upstream:
         servers = (
             Server("a", upstream.url, models=("a",), timeouts=Timeouts(first_byte_s=0.05)),
@@ -202,9 +199,6 @@ async def test_a_server_without_a_list_is_left_out_and_noted(
 async def test_a_server_that_is_down_or_silent_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("proxy.models.WAIT_S", 0.1)
 
-    async def keep_silent(_: RawRequest, reader: StreamReader, __: StreamWriter) -> None:
-        await reader.read()
-
     async with raw_server(server("a", "m")) as first, raw_server(keep_silent) as silent:
         servers = (
             Server("down", f"http://{HOST}:1"),
@@ -219,9 +213,6 @@ async def test_a_server_that_is_down_or_silent_is_left_out(monkeypatch: pytest.M
 
 
 async def test_a_client_that_leaves_while_lists_are_asked_for_frees_the_servers() -> None:
-    async def keep_silent(_: RawRequest, reader: StreamReader, __: StreamWriter) -> None:
-        await reader.read()
-
     async with raw_server(keep_silent) as first, raw_server(keep_silent) as second:
         servers = (Server("a", first.url), Server("b", second.url))
         async with proxying(servers) as proxy:
@@ -292,7 +283,7 @@ async def test_the_log_names_the_server(caplog: pytest.LogCaptureFixture) -> Non
 
 async def test_a_server_behind_a_socket_file(tmp_path: Path) -> None:
     path = str(tmp_path / "vllm.sock")
-    async with listening(server("a"), path=path) as requests:
+    async with raw_server(server("a"), path=path) as upstream:
         quoted = path.replace("/", "%2F")
         for one, host, target in (
             (Server("a", "http://vllm.test:7/base", uds=path), "vllm.test:7", "/base/version"),
@@ -302,9 +293,9 @@ async def test_a_server_behind_a_socket_file(tmp_path: Path) -> None:
             async with proxying((one,)) as proxy, proxy.connect() as client:
                 assert served_by(await client.ask(wire.request("/version"))) == "a"
                 assert (await client.ask(wire.request("/readyz"))).status == 200
-            asked = next(request for request in requests if request.target == target)
+            asked = next(request for request in upstream.requests if request.target == target)
             assert asked.header("host") == host
-            requests.clear()
+            upstream.requests.clear()
 
 
 async def test_no_socket_file_is_an_unreachable_server(tmp_path: Path) -> None:
@@ -313,42 +304,82 @@ async def test_no_socket_file_is_an_unreachable_server(tmp_path: Path) -> None:
     assert reply.error() == (502, "proxy_upstream_error", "upstream_unreachable")
 
 
-needs_openssl = pytest.mark.skipif(which("openssl") is None, reason="needs openssl to make a certificate")
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
 
 
-def make_certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
-    """Return a certificate for `localhost` alone, and what serves it."""
-    certificate, key = folder / "cert.pem", folder / "key.pem"
-    name = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *name]
-    subprocess.run(  # noqa: S603 - what is run stands here
-        [*command, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True, timeout=60
-    )
+def vouch(authority: trustme.CA, folder: Path, name: str = "localhost") -> tuple[str, ssl.SSLContext]:
+    """Return the file that vouches for a server of this name, and what the server takes."""
+    file = folder / "ca.pem"
+    authority.cert_pem.write_to_path(file)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    return certificate, context
+    authority.issue_cert(name).configure_cert(context)
+    return str(file), context
 
 
-@needs_openssl
-async def test_tls_to_a_server_whose_certificate_a_file_vouches_for(tmp_path: Path) -> None:
-    certificate, context = make_certificate(tmp_path)
-    async with listening(server("a"), tls=context) as requests:
-        good = Server("a", f"https://localhost:{requests.port}", ca_file=str(certificate))
+@pytest.mark.parametrize("host", ["localhost", HOST])
+async def test_tls_to_a_server_whose_certificate_a_file_vouches_for(
+    tmp_path: Path, authority: trustme.CA, host: str
+) -> None:
+    file, context = vouch(authority, tmp_path, host)
+    async with raw_server(server("a"), tls=context) as upstream:
+        good = Server("a", f"https://{host}:{upstream.port}/base", ca_file=file)
         async with proxying((good,)) as proxy, proxy.connect() as client:
-            assert served_by(await client.ask(wire.chat("m"))) == "a"
-            assert served_by(await client.ask(wire.chat("m"))) == "a"
+            for _ in range(2):
+                reply = await client.ask(wire.chat("m"))
+                assert (served_by(reply), reply.json()["target"]) == ("a", "/base/v1/chat/completions")
+                assert reply.json()["headers"]["host"] == f"{host}:{upstream.port}"
+            assert (
+                proxy.app.world.routes.first.live == 1
+            )  # the second request went over the first's connection
             assert (await client.ask(wire.request("/readyz"))).status == 200
 
 
-@needs_openssl
-@pytest.mark.parametrize(("host", "vouched"), [("localhost", False), (HOST, True)])
-async def test_tls_is_refused_to_a_certificate_of_nobody_and_of_another_name(
-    tmp_path: Path, host: str, vouched: bool
+async def test_a_stream_over_tls_is_rewritten_and_freed_when_its_client_leaves(
+    tmp_path: Path, authority: trustme.CA
 ) -> None:
-    certificate, context = make_certificate(tmp_path)
-    async with listening(server("a"), tls=context) as requests:
-        bad = Server("a", f"https://{host}:{requests.port}", ca_file=str(certificate) if vouched else None)
+    left = asyncio.Event()
+
+    async def script(_: RawRequest, reader: StreamReader, writer: StreamWriter) -> None:
+        writer.write(wire.STREAM_HEAD + wire.chunk(wire.event("<think>why</think>so")))
+        await reader.read()
+        left.set()
+
+    file, context = vouch(authority, tmp_path)
+    async with raw_server(script, tls=context) as upstream:
+        good = Server("a", f"https://localhost:{upstream.port}", ca_file=file)
+        async with proxying((good,)) as proxy:
+            async with proxy.connect() as client:
+                await client.send(wire.chat(LISTED, stream=True))
+                await client.head()
+                assert wire.texts(wire.events(await client.piece())) == ("why", "so")
+            await asyncio.wait_for(left.wait(), WAIT_S)
+
+
+@pytest.mark.parametrize(
+    ("host", "trusted", "why"),
+    [
+        ("localhost", "nobody", "unable to get local issuer certificate"),
+        ("localhost", "another", "unable to get local issuer certificate"),
+        (HOST, "its own", f"IP address mismatch, certificate is not valid for '{HOST}'"),
+    ],
+)
+async def test_tls_is_refused_to_a_certificate_of_nobody_and_of_another_name(
+    tmp_path: Path, authority: trustme.CA, host: str, trusted: str, why: str
+) -> None:
+    file, context = vouch(authority, tmp_path)
+    if trusted == "another":
+        trustme.CA().cert_pem.write_to_path(file)
+    async with raw_server(server("a"), tls=context) as upstream:
+        url = f"https://{host}:{upstream.port}"
+        bad = Server("a", url, ca_file=None if trusted == "nobody" else file)
         async with proxying((bad,)) as proxy, proxy.connect() as client:
             reply = await client.ask(wire.chat("m"))
-        assert not requests
+            assert (await client.ask(wire.request("/readyz"))).status == 503
+        assert not upstream.requests
     assert reply.error() == (502, "proxy_upstream_error", "upstream_unreachable")
+    assert reply.json()["error"]["message"] == (
+        f"The certificate of the model server at {url} is not accepted ({why}). "
+        "`caFile` in the proxy's configuration names the certificates to check it against."
+    )

@@ -8,11 +8,12 @@ from collections import Counter
 import pytest
 
 from proxy.splitter import Splitter
+from tests.examples import up_to_length
 from tests.splitting import oracle
 from tests.splitting.cases import CASES, Case
 from tests.splitting.feeding import cuts_of, run
 
-EVERY_TWO_CUT = 40
+EVERY_TWO_CUT = up_to_length(40)
 """Texts up to this length are cut at every pair of places; longer ones at a sample."""
 
 
@@ -21,6 +22,7 @@ def test_oracle_agrees_with_the_table(case: Case) -> None:
     assert oracle.split_parts(case.parts, case.rule, cut=case.cut) == [list(part) for part in case.expected]
 
 
+@pytest.mark.share
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_machine_agrees_with_the_table(case: Case) -> None:
     expected = [list(part) for part in case.expected]

@@ -7,18 +7,15 @@ that grows with the square would not come to an end.
 
 from __future__ import annotations
 
-import sys
 import tracemalloc
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-import proxy
 from proxy.rules import Unterminated
 from proxy.splitter import Channel, Span, Splitter
+from tests.counting import lines_run
 from tests.splitting.cases import ANYWHERE, DEFAULT, EXACT, GIVE_BACK, GIVE_BACK_EXACT, IMPLICIT, T
 from tests.splitting.texts import limited_to
 
@@ -26,13 +23,9 @@ pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import FrameType
 
     from proxy.rules import Rule
 
-TraceFunction = Callable[["FrameType", str, object], Any]
-
-PROXY = str(Path(proxy.__file__).parent)
 MIB = 1 << 20
 
 LIMITS = (64, 200)
@@ -113,26 +106,16 @@ HOSTILE = [
 each_input = pytest.mark.parametrize("hostile", HOSTILE, ids=lambda hostile: hostile.name)
 
 
-def lines_run(chunks: Iterable[str], rule: Rule) -> int:
-    """How many lines of `proxy` run."""
+def lines_of(chunks: Iterable[str], rule: Rule) -> int:
+    """How many lines of `proxy` run for a text."""
     splitter = Splitter(rule)
-    lines = 0
 
-    def count(frame: FrameType, event: str, _: object) -> TraceFunction | None:
-        nonlocal lines
-        if event == "line":
-            lines += 1
-        return count if frame.f_code.co_filename.startswith(PROXY) else None
-
-    before = sys.gettrace()
-    sys.settrace(count)
-    try:
+    def split() -> None:
         for chunk in chunks:
             splitter.feed(chunk)
         splitter.finish()
-    finally:
-        sys.settrace(before)
-    return lines
+
+    return lines_run(split)
 
 
 @pytest.mark.parametrize("by_character", [True, False], ids=["by character", "whole"])
@@ -140,7 +123,7 @@ def lines_run(chunks: Iterable[str], rule: Rule) -> int:
 def test_twice_the_input_is_twice_the_work(hostile: Hostile, by_character: bool) -> None:
     texts = [hostile.text(LEAST // len(hostile.unit) * times) for times in (1, 2, 4)]
     with limited_to(*LIMITS):
-        once, twice, fourfold = (lines_run(text if by_character else [text], hostile.rule) for text in texts)
+        once, twice, fourfold = (lines_of(text if by_character else [text], hostile.rule) for text in texts)
     assert once > 0
     assert fourfold - twice <= 2.2 * (twice - once)
 

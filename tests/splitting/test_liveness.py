@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from proxy.splitter import Channel, Splitter
+from tests.examples import up_to
 from tests.splitting import oracle
 from tests.splitting.cases import (
     ANYWHERE,
@@ -175,7 +176,7 @@ def continuations(text: str) -> list[str]:
     return [completion + ending for completion in completions for ending in ENDINGS]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=up_to(200))
 @given(answers, rules, st.integers(1, 6))
 @example(T + "<think ", DEFAULT, 3)
 @example("a\n<think>" + " " * 4, ANYWHERE, 3)

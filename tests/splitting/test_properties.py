@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from proxy.rules import Rule, Whitespace
 from proxy.splitter import Channel, Splitter
+from tests.examples import up_to
 from tests.splitting import oracle
 from tests.splitting.cases import C, R
 from tests.splitting.conservation import is_conserved
 from tests.splitting.feeding import collect, run
 from tests.splitting.texts import answers, limited_to, limits, noise, rules, texts
 
-many = settings(max_examples=300, deadline=None)
+many = settings(max_examples=up_to(300))
 cuts_in = st.lists(st.integers(0, 400), max_size=12)
 cut_off = st.booleans()
 
@@ -42,7 +43,7 @@ def test_streaming_by_the_character_agrees_with_the_whole(text: str, rule: Rule,
     assert run(Splitter(rule), [text], [range(len(text))], cut=cut) == [whole(text, rule, cut=cut)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=up_to(40))
 @given(st.one_of(answers, noise).filter(lambda text: len(text) < 40), rules, cut_off)
 def test_every_two_cut_changes_nothing(text: str, rule: Rule, cut: bool) -> None:
     expected = [whole(text, rule, cut=cut)]

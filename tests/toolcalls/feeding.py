@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from proxy.calls.call import Block
 from proxy.calls.finder import Finder
 from proxy.calls.recovery import Recovery
+from proxy.calls.watch import Watch
 from proxy.spans import Channel, Span
 from tests.splitting.feeding import chunks
 
@@ -62,10 +63,27 @@ def recover(
     cuts: Sequence[int] = (),
     *,
     stopped: bool = True,
-    holds: bool = True,
 ) -> tuple[list[tuple[Channel, str]], Recovery]:
     """Bring spans to a recovery, each cut at these places; what came out, joined, and the recovery."""
-    recovery = Recovery(tools, holds=holds)
+    recovery = Recovery(tools)
+    return bring(recovery, spans, cuts, stopped=stopped), recovery
+
+
+def watch(
+    spans: Sequence[tuple[Channel, str]],
+    tools: Mapping[str, object],
+    cuts: Sequence[int] = (),
+    *,
+    stopped: bool = True,
+) -> tuple[list[tuple[Channel, str]], Watch]:
+    """Bring spans to a watch in the same way."""
+    watching = Watch(tools)
+    return bring(watching, spans, cuts, stopped=stopped), watching
+
+
+def bring(
+    recovery: Recovery | Watch, spans: Sequence[tuple[Channel, str]], cuts: Sequence[int], *, stopped: bool
+) -> list[tuple[Channel, str]]:
     out: list[Span] = []
     read = 0
     for channel, text in spans:
@@ -82,4 +100,4 @@ def recover(
             merged[-1] = span.channel, merged[-1][1] + span.text
         elif span.text:
             merged.append((span.channel, span.text))
-    return merged, recovery
+    return merged

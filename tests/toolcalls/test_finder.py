@@ -9,9 +9,10 @@ from proxy.calls import dialects
 from proxy.calls import finder as limits
 from proxy.calls.coercion import write_arguments
 from proxy.calls.dialects import DIALECTS, OPENERS, STRAY_CLOSERS
-from proxy.calls.finder import BLOCK_LIMIT, HEAD_LIMIT, RUN_LIMIT, Finder
+from proxy.calls.finder import BLOCK_LIMIT, HEAD_LIMIT, Finder
 from tests.toolcalls.cases import CASES, HERMES, MALFORMED, QWEN, TOOLS, Case
 from tests.toolcalls.feeding import blocks, every_cut, find, raw
+from tests.toolcalls.scale import at_both_scales, scaled
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 CALL = "<tool_call>get_time</tool_call>"
@@ -175,14 +176,16 @@ def test_a_block_past_its_limit_goes_out() -> None:
     assert finder.feed("x") == ["x"]
 
 
-def test_a_run_past_its_limit_is_drafts_up_to_the_next_visible_text() -> None:
+@at_both_scales
+def test_a_run_past_its_limit_is_drafts_up_to_the_next_visible_text(share: int) -> None:
     block = f"<tool_call>{'x' * 200}</tool_call>"
-    count = RUN_LIMIT // len(block)
-    assert len(blocks(find(block * count)[1])) == count
-    pieces, run = find(block * (count + 5))
-    assert (raw(pieces), run) == (block * (count + 5), [])
-    pieces, run = find(block * (count + 5) + "." + block)
-    assert [block.raw for block in blocks(run)] == [block]
+    with scaled(share):
+        count = limits.RUN_LIMIT // len(block)
+        assert len(blocks(find(block * count)[1])) == count
+        pieces, run = find(block * (count + 5))
+        assert (raw(pieces), run) == (block * (count + 5), [])
+        pieces, run = find(block * (count + 5) + "." + block)
+        assert [block.raw for block in blocks(run)] == [block]
 
 
 def test_white_space_before_anything_visible_is_held_up_to_its_limit() -> None:

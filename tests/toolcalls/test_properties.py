@@ -14,11 +14,13 @@ from proxy.calls.call import Block, Call, Parameter
 from proxy.calls.coercion import write_arguments
 from proxy.calls.dialects import DIALECTS
 from proxy.calls.finder import Finder
+from tests.counting import lines_run
+from tests.examples import up_to
 from tests.toolcalls.cases import CASES, MALFORMED, QWEN, TOOLS
-from tests.toolcalls.counting import lines_run
-from tests.toolcalls.feeding import C, R, find, raw, recover
+from tests.toolcalls.feeding import C, R, find, raw, recover, watch
+from tests.toolcalls.scale import at_both_scales, scaled
 
-many = settings(max_examples=200, deadline=None)
+many = settings(max_examples=up_to(200))
 
 MARKERS = sorted(
     {
@@ -131,9 +133,12 @@ def test_what_is_not_recovered_is_said_as_without_recovery(
         assert len("".join(text for _, text in out)) < len(said)
         assert all(call.name in TOOLS for call in recovery.calls)
         assert not any(channel is C for channel, _ in out)
-    noted, watching = recover(plain, TOOLS, cuts, stopped=stopped, holds=False)
+    noted, watching = watch(plain, TOOLS, cuts, stopped=stopped)
     assert noted == plain
-    assert watching.blocks == recovery.blocks
+    assert (watching.left.blocks if watching.left else []) == recovery.blocks
+    if watching.left:
+        assert watching.left.thought == "".join(text for channel, text in plain if channel is R)
+        assert watching.left.content == "".join(text for channel, text in plain if channel is C)
 
 
 json_values = st.recursive(
@@ -193,10 +198,10 @@ HOSTILE = {
 @pytest.mark.parametrize("by", [1, 0], ids=["by character", "whole"])
 def test_work_is_in_proportion_to_the_text(unit: str, by: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(limits, "BLOCK_LIMIT", 600)
-        patch.setattr(limits, "RUN_LIMIT", 2000)
-        patch.setattr(limits, "HEAD_LIMIT", 100)
-        small, large = ((unit * (size // len(unit) + 1))[:size] for size in (2500, 10000))
+        patch.setattr(limits, "BLOCK_LIMIT", 300)
+        patch.setattr(limits, "RUN_LIMIT", 1000)
+        patch.setattr(limits, "HEAD_LIMIT", 50)
+        small, large = ((unit * (size // len(unit) + 1))[:size] for size in (1250, 5000))
         work = [
             lines_run(lambda text=text: find(text, range(0, len(text), by or len(text))))  # type: ignore[misc]
             for text in (small, large)
@@ -205,16 +210,21 @@ def test_work_is_in_proportion_to_the_text(unit: str, by: int) -> None:
     assert work[1] <= 4.6 * work[0] + 200
 
 
+@at_both_scales
 @pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE.keys())
-def test_a_long_text_comes_to_an_end(unit: str) -> None:
-    text = (unit * (FULL // len(unit) + 1))[:FULL]
-    for size in (FULL, 1000):
-        pieces, run = find(text, range(0, len(text), size))
-        assert len(raw(pieces)) + len(raw(run)) == len(text)
+def test_a_long_text_comes_to_an_end(unit: str, share: int) -> None:
+    full = FULL // share
+    text = (unit * (full // len(unit) + 1))[:full]
+    with scaled(share):
+        for size in (full, 1000 // share):
+            pieces, run = find(text, range(0, len(text), size))
+            assert len(raw(pieces)) + len(raw(run)) == len(text)
 
 
-def test_a_block_at_its_limit_one_character_at_a_time() -> None:
-    text = "<tool_call><function=read><parameter=path>" + "x" * (limits.BLOCK_LIMIT + 5)
-    finder = Finder()
-    out = [piece for char in text for piece in finder.feed(char)]
-    assert raw([*out, *finder.finish()]) == text
+@at_both_scales
+def test_a_block_at_its_limit_one_character_at_a_time(share: int) -> None:
+    with scaled(share):
+        text = "<tool_call><function=read><parameter=path>" + "x" * (limits.BLOCK_LIMIT + 5)
+        finder = Finder()
+        out = [piece for char in text for piece in finder.feed(char)]
+        assert raw([*out, *finder.finish()]) == text

@@ -4,11 +4,12 @@ import json
 
 import pytest
 
-from proxy.calls.finder import RUN_LIMIT
+from proxy.calls import finder as limits
 from proxy.calls.recovery import Recovered, Recovery, assign_ids
 from proxy.spans import Channel, Span
 from tests.toolcalls.cases import CASES, HERMES, QWEN, TOOLS, Case
 from tests.toolcalls.feeding import C, R, every_cut, recover
+from tests.toolcalls.scale import at_both_scales, scaled
 
 READ = ("read", {"path": "/etc/hosts", "limit": 83})
 TIME = "<tool_call>get_time</tool_call>"
@@ -132,19 +133,11 @@ def test_a_turn_is_over_once() -> None:
     assert len(recovery.calls) == 1
 
 
-def test_without_holding_every_span_passes_at_once_and_calls_are_noted() -> None:
-    recovery = Recovery(TOOLS, holds=False)
-    spans = [Span(R, char, at) for at, char in enumerate(f"a {HERMES} b {UNKNOWN} c {QWEN} d", 1)]
-    for span in spans:
-        assert recovery.feed([span]) == [span]
-    assert recovery.finish(stopped=True) == []
-    assert [block.raw for block in recovery.blocks] == [HERMES, QWEN]
-    assert recovery.calls == []
-
-
-def test_a_flood_of_calls_is_released() -> None:
-    count = RUN_LIMIT // len(TIME) + 2
-    out, recovery = recover([(R, TIME * count)], TOOLS, range(0, count * len(TIME), 5000))
+@at_both_scales
+def test_a_flood_of_calls_is_released(share: int) -> None:
+    with scaled(share):
+        count = limits.RUN_LIMIT // len(TIME) + 2
+        out, recovery = recover([(R, TIME * count)], TOOLS, range(0, count * len(TIME), 5000 // share))
     assert out == [(R, TIME * count)]
     assert recovery.calls == []
 

@@ -1,25 +1,25 @@
-"""The proxy on a real socket in the test's own event loop, with the protocol that production has."""
+"""The proxy as one process runs it, sockets and stopping included, in the test's own event loop."""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import uvicorn
-from uvicorn.lifespan.on import LifespanOn
-
 from proxy.app import App
+from proxy.endpoint import Endpoint
 from proxy.rules import Rule
-from proxy.server import OPTIONS
-from proxy.settings import Entry, Server, Settings, Timeouts
-from proxy.traffic import Traffic
+from proxy.server import Server
+from proxy.settings import Entry, Listen, Settings, Timeouts
 from tests.servers import HOST, WAIT_S
 from tests.transport.wire import Wire
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from proxy import settings as values
+    from proxy.otel import Traces
 
 LISTED = "listed"
 PLAIN = "plain"
@@ -31,7 +31,7 @@ class Counter:
     def __init__(self, app: Any) -> None:
         self._app = app
         self.begun = 0
-        self.count = 0
+        self.over = 0
         self.changed = asyncio.Event()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -40,60 +40,71 @@ class Counter:
         try:
             await self._app(scope, receive, send)
         finally:
-            self.count += scope["type"] == "http"
+            self.over += scope["type"] == "http"
             self.changed.set()
 
 
-@dataclass
 class Proxy:
-    """A proxy that runs."""
+    """A proxy that runs, and what a test may do to it."""
 
-    port: int
-    app: App
-    _state: Traffic
-    _served: Counter
+    def __init__(self, app: App, counter: Counter, server: Server, url: str) -> None:
+        self.app = app
+        self.server = server
+        self.traffic = server.traffic
+        self.url = url
+        self.is_ready = asyncio.Event()
+        self.run = asyncio.create_task(server.run(self.is_ready.set))
+        self._counter = counter
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
 
     @asynccontextmanager
     async def connect(self, **options: Any) -> AsyncIterator[Wire]:
-        """Open a connection to it; it is closed at the end, and what came on it is dropped."""
-        reader, writer = await asyncio.open_connection(HOST, self.port, **options)
+        """Open a connection to it; it is broken off at the end, and what came on it is dropped."""
+        if self.url.startswith("unix:"):
+            reader, writer = await asyncio.open_unix_connection(self.url.removeprefix("unix:"), **options)
+        else:
+            reader, writer = await asyncio.open_connection(HOST, self.port, **options)
         wire = Wire(reader, writer)
         try:
             yield wire
         finally:
             wire.abort()
 
-    @property
-    def url(self) -> str:
-        return f"http://{HOST}:{self.port}"
-
     async def served(self, requests: int) -> None:
         """Wait until so many requests, since the proxy runs, are over; whoever ended them."""
         async with asyncio.timeout(WAIT_S):
-            while self._served.count < requests:
-                self._served.changed.clear()
-                await self._served.changed.wait()
+            while self._counter.over < requests:
+                self._counter.changed.clear()
+                await self._counter.changed.wait()
 
     async def begun(self, requests: int) -> None:
         """Wait until so many requests, since the proxy runs, have begun: their heads have been read."""
         async with asyncio.timeout(WAIT_S):
-            while self._served.begun < requests:
-                self._served.changed.clear()
-                await self._served.changed.wait()
+            while self._counter.begun < requests:
+                self._counter.changed.clear()
+                await self._counter.changed.wait()
 
     def cancel(self) -> None:
-        """Cancel what is being served, as uvicorn does when its patience ends."""
-        for task in self._state.tasks:
+        """Cancel what is being served, as a server does whose patience is at its end."""
+        for task in self.traffic.tasks:
             task.cancel()
 
     async def settled(self) -> None:
         """Wait until no request is being served."""
-        if self._state.tasks:
-            await asyncio.wait(self._state.tasks, timeout=WAIT_S)
-        assert not self._state.tasks
+        if self.traffic.tasks:
+            await asyncio.wait(self.traffic.tasks, timeout=WAIT_S)
+        assert not self.traffic.tasks
+
+    async def ended(self) -> None:
+        """Wait until it has stopped. Raises what it died of."""
+        async with asyncio.timeout(WAIT_S):
+            await asyncio.shield(self.run)
 
 
-def settings_for(upstream: str | tuple[Server, ...], **settings: Any) -> Settings:
+def settings_for(upstream: str | tuple[values.Server, ...], **settings: Any) -> Settings:
     """Make settings with one listed model, and one model server or several.
 
     `timeouts` is a dictionary, in seconds.
@@ -106,28 +117,31 @@ def settings_for(upstream: str | tuple[Server, ...], **settings: Any) -> Setting
 
 
 @asynccontextmanager
-async def proxying(upstream: str | tuple[Server, ...], **settings: Any) -> AsyncIterator[Proxy]:
-    """Run the proxy in front of `upstream`; see `settings_for`. Checks that no request is left at the end."""
+async def proxying(
+    upstream: str | tuple[values.Server, ...],
+    *,
+    listen: Listen | None = None,
+    traces: Traces | None = None,
+    **settings: Any,
+) -> AsyncIterator[Proxy]:
+    """Run the proxy in front of `upstream`; see `settings_for`.
+
+    `listen` is where, if not on a free port. Checks that no request is left at the end.
+    """
     made = settings_for(upstream, **settings)
-    inner = App(made)
-    app = Counter(inner)
-    config = uvicorn.Config(app, lifespan="on", **OPTIONS)
-    config.load()
-    lifespan = LifespanOn(config)
-    await lifespan.startup()
-    state = Traffic(made)
-    state.report = inner.report
-    listener = await asyncio.get_running_loop().create_server(
-        lambda: OPTIONS["http"](config, state, {}), HOST, 0
-    )
-    proxy = Proxy(listener.sockets[0].getsockname()[1], inner, state, app)
+    endpoint = Endpoint(listen or Listen(port=0))
+    app = App(made, None, traces)
+    counter = Counter(app)
+    server = Server(counter, endpoint.sockets, made, app)
+    server.traffic.report = app.report
+    proxy = Proxy(app, counter, server, endpoint.url)
     try:
+        async with asyncio.timeout(WAIT_S):
+            await proxy.is_ready.wait()
         yield proxy
         await proxy.settled()
     finally:
-        listener.close()
-        proxy.cancel()
-        for connection in list(state.connections):
-            connection.shutdown()
-        await lifespan.shutdown()
-        await listener.wait_closed()
+        server.stop_now()
+        await proxy.ended()
+        endpoint.close()
+        endpoint.remove()

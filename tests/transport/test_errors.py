@@ -13,36 +13,18 @@ import pytest
 from tests.servers import HOST, raw_server, reset
 from tests.transport import wire
 from tests.transport.proxying import LISTED, PLAIN, proxying
+from tests.transport.scripts import Stall, refuse_all, serve
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
 
-    from tests.servers import RawRequest, Script
+    from tests.servers import RawRequest
 
 BROKEN = (502, "proxy_upstream_error", "upstream_broken")
 SILENT = (504, "proxy_upstream_error", "upstream_timeout")
 INVALID = (400, "proxy_request_error", "invalid_request")
 
 both_models = pytest.mark.parametrize("model", [LISTED, PLAIN])
-
-
-def serve(*parts: bytes) -> Script:
-    async def script(_: RawRequest, __: StreamReader, writer: StreamWriter) -> None:
-        writer.writelines(parts)
-
-    return script
-
-
-def stall(*parts: bytes) -> Script:
-    async def script(_: RawRequest, reader: StreamReader, writer: StreamWriter) -> None:
-        writer.writelines(parts)
-        await reader.read()
-
-    return script
-
-
-async def refuse_all(request: RawRequest, _: StreamReader, __: StreamWriter) -> None:
-    pytest.fail(f"forwarded {request.target}")
 
 
 def free_port() -> int:
@@ -114,7 +96,7 @@ async def test_a_server_that_takes_no_connection() -> None:
 )
 async def test_a_silent_server(model: str, sent: bytes) -> None:
     async with (
-        raw_server(stall(sent)) as upstream,
+        raw_server(Stall(sent)) as upstream,
         proxying(upstream.url, timeouts={"first_byte_s": 0.05}) as proxy,
         proxy.connect() as client,
     ):
@@ -127,7 +109,7 @@ async def test_a_silent_server(model: str, sent: bytes) -> None:
 async def test_a_whole_answer_that_stalls_in_the_middle() -> None:
     head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 90\r\n\r\n"
     async with (
-        raw_server(stall(head, b'{"choices"')) as upstream,
+        raw_server(Stall(head, b'{"choices"')) as upstream,
         proxying(upstream.url, timeouts={"idle_s": 0.05}) as proxy,
         proxy.connect() as client,
     ):
@@ -140,7 +122,7 @@ async def test_a_whole_answer_that_stalls_in_the_middle() -> None:
 @pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n"])
 async def test_an_answer_that_takes_too_long(model: str, sent: bytes) -> None:
     async with (
-        raw_server(stall(sent)) as upstream,
+        raw_server(Stall(sent)) as upstream,
         proxying(upstream.url, timeouts={"answer_s": 0.05}) as proxy,
         proxy.connect() as client,
     ):

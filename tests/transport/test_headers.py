@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.servers import raw_server
 from tests.transport import wire
 from tests.transport.proxying import LISTED, PLAIN, proxying
-
-if TYPE_CHECKING:
-    from asyncio import StreamReader, StreamWriter
-
-    from tests.servers import RawRequest, Script
+from tests.transport.scripts import serve
 
 ANSWERS = {
     LISTED: wire.answer(wire.whole("a")),
@@ -22,13 +16,6 @@ ANSWERS = {
 STREAM = wire.chunk(wire.event("a", "stop") + wire.DONE) + wire.LAST_CHUNK
 
 both_models = pytest.mark.parametrize("model", [LISTED, PLAIN])
-
-
-def serve(*parts: bytes) -> Script:
-    async def script(_: RawRequest, __: StreamReader, writer: StreamWriter) -> None:
-        writer.writelines(parts)
-
-    return script
 
 
 def put_in(head: bytes, *fields: str) -> bytes:

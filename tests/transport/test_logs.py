@@ -27,7 +27,9 @@ SECRET = "s3cret-planted"
 @pytest.fixture
 def log() -> Iterator[None]:
     """Give the loggers back as they were: `configure` is made for a process of its own."""
-    loggers = [logging.getLogger(name) for name in ("think_proxy", "uvicorn", "uvicorn.error")]
+    loggers = [
+        logging.getLogger(name) for name in ("think_proxy", "uvicorn", "uvicorn.error", "opentelemetry")
+    ]
     kept = [(it, it.handlers[:], it.propagate, it.level, it.filters[:]) for it in loggers]
     yield
     for it, handlers, propagate, level, filters in kept:

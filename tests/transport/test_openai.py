@@ -12,7 +12,7 @@ from proxy.app import App
 from proxy.demo import Stats, build_app
 from proxy.demo_answers import MODELS
 from proxy.rules import Rule
-from proxy.serve import OPTIONS
+from proxy.serve import beside
 from proxy.settings import Entry
 from tests.servers import WAIT_S, raw_server, serving
 from tests.transport import wire
@@ -39,7 +39,7 @@ def connect(url: str) -> openai.OpenAI:
 def url() -> Iterator[str]:
     with (
         serving(build_app(pace_s=0)) as upstream,
-        serving(App(settings_for(upstream, entries=ENTRIES)), **OPTIONS) as base_url,
+        beside(App(settings_for(upstream, entries=ENTRIES))) as base_url,
     ):
         yield base_url
 
@@ -134,7 +134,7 @@ def test_our_errors_are_read_by_the_client(client: openai.OpenAI) -> None:
 def test_an_unreachable_server() -> None:
     app = App(settings_for("http://127.0.0.1:1"))
     with (
-        serving(app, **OPTIONS) as url,
+        beside(app) as url,
         connect(url) as client,
         pytest.raises(openai.InternalServerError) as caught,
     ):
@@ -153,7 +153,7 @@ async def test_a_stream_that_breaks_raises_in_the_client() -> None:
             contents.append(chunk.choices[0].delta.content or "")  # noqa: PERF401 - what came first is kept
 
     async with raw_server(script) as upstream:
-        with serving(App(settings_for(upstream.url)), **OPTIONS) as url:
+        with beside(App(settings_for(upstream.url))) as url:
             async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client:
                 stream = await client.chat.completions.create(model=LISTED, messages=QUESTION, stream=True)
                 with pytest.raises(openai.APIError, match="closed the connection"):
@@ -178,7 +178,7 @@ async def test_cancelling_reaches_the_model_server(model: str, stream: bool) -> 
 
     with (
         serving(app) as upstream,
-        serving(App(settings_for(upstream, entries=ENTRIES)), **OPTIONS) as url,
+        beside(App(settings_for(upstream, entries=ENTRIES))) as url,
     ):
         task = asyncio.create_task(ask(url))
         assert await asyncio.to_thread(stats.wait_until, lambda now: now.open_streams == 1, WAIT_S)

@@ -13,6 +13,7 @@ from proxy.settings import Cors
 from tests.servers import raw_server
 from tests.transport import wire
 from tests.transport.proxying import LISTED, PLAIN, proxying
+from tests.transport.scripts import refuse_all
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -90,10 +91,6 @@ REFUSED = [
 
 async def echo(request: RawRequest, _: StreamReader, writer: StreamWriter) -> None:
     writer.write(wire.answer(f"{request.method} {request.target}".encode()))
-
-
-async def refuse_all(request: RawRequest, _: StreamReader, __: StreamWriter) -> None:
-    pytest.fail(f"forwarded {request.target}")
 
 
 @pytest.mark.parametrize("path", FORWARDED)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from proxy.upstream import MAX_IDLE_S
-from tests.servers import raw_server, read_request, reset
+from tests.servers import raw_server, read_request, reset, tcp_server
 from tests.transport import wire
 from tests.transport.proxying import LISTED, PLAIN, proxying
-from tests.transport.tcp import tcp_server
+from tests.transport.scripts import Stall, serve
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tests.servers import RawRequest
 
 FINE = wire.answer(b"fine")
+BROKEN = (502, "proxy_upstream_error", "upstream_broken")
+SILENT = (504, "proxy_upstream_error", "upstream_timeout")
 STREAM = wire.STREAM_HEAD + wire.chunk(wire.event("a", "stop") + wire.DONE) + wire.LAST_CHUNK
 
 
@@ -69,11 +71,11 @@ async def test_parallel_requests_have_connections_of_their_own() -> None:
     ],
 )
 async def test_a_connection_that_may_carry_no_other_answer_is_closed(reply: bytes) -> None:
-    async def script(_: RawRequest, reader: StreamReader, writer: StreamWriter) -> None:
-        writer.write(reply)
-        await reader.read()
-
-    async with raw_server(script) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
+    async with (
+        raw_server(Stall(reply)) as upstream,
+        proxying(upstream.url) as proxy,
+        proxy.connect() as client,
+    ):
         for number in range(3):
             assert (await client.ask(wire.chat(PLAIN))).body in {b"fine", b""}
             await (await upstream.connection(number)).wait_peer_closed()
@@ -106,7 +108,7 @@ async def test_an_answer_before_the_request_was_read_closes_the_connection() -> 
         while await reader.read(2**16):
             pass
 
-    async with tcp_server(refuse) as url, proxying(url) as proxy, proxy.connect() as client:
+    async with tcp_server(refuse) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
         for _ in range(2):
             reply = await client.ask(wire.chat(PLAIN, x="x" * 20_000_000))
             assert (reply.status, reply.body) == (413, b"too long")
@@ -162,11 +164,7 @@ async def test_the_replacement_is_not_replaced() -> None:
 
     async with raw_server(script) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
         assert (await client.ask(wire.chat(PLAIN))).body == b"fine"
-        assert (await client.ask(wire.chat(PLAIN))).error() == (
-            502,
-            "proxy_upstream_error",
-            "upstream_broken",
-        )
+        assert (await client.ask(wire.chat(PLAIN))).error() == BROKEN
         assert len(upstream.connections) == 2
 
 
@@ -181,43 +179,24 @@ async def test_a_request_that_the_server_began_to_answer_is_not_sent_again(sent:
 
     async with raw_server(script) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
         assert (await client.ask(wire.chat(PLAIN))).body == b"fine"
-        assert (await client.ask(wire.chat(PLAIN))).error() == (
-            502,
-            "proxy_upstream_error",
-            "upstream_broken",
-        )
+        assert (await client.ask(wire.chat(PLAIN))).error() == BROKEN
         assert len(upstream.connections) == 1
 
 
 async def test_a_fresh_connection_that_closes_is_not_replaced() -> None:
-    async def script(_: RawRequest, __: StreamReader, ___: StreamWriter) -> None:
-        return
-
-    async with raw_server(script) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
-        assert (await client.ask(wire.chat(PLAIN))).error() == (
-            502,
-            "proxy_upstream_error",
-            "upstream_broken",
-        )
+    async with raw_server(serve()) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
+        assert (await client.ask(wire.chat(PLAIN))).error() == BROKEN
         assert len(upstream.connections) == 1
 
 
 async def test_a_silent_kept_connection_is_not_replaced() -> None:
-    async def script(_: RawRequest, reader: StreamReader, writer: StreamWriter) -> None:
-        writer.write(FINE)
-        await reader.read()
-
     async with (
-        raw_server(script) as upstream,
+        raw_server(Stall(FINE)) as upstream,
         proxying(upstream.url, timeouts={"first_byte_s": 0.2}) as proxy,
     ):
         async with proxy.connect() as client:
             assert (await client.ask(wire.chat(PLAIN))).body == b"fine"
-            assert (await client.ask(wire.chat(PLAIN))).error() == (
-                504,
-                "proxy_upstream_error",
-                "upstream_timeout",
-            )
+            assert (await client.ask(wire.chat(PLAIN))).error() == SILENT
         assert len(upstream.connections) == 1
 
 

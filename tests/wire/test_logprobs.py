@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from proxy.logprobs import deal_out
 from proxy.rules import ReasoningField, Rule
+from tests.examples import up_to
 from tests.wire import streams
 from tests.wire.streams import choice, chunk, event
 
@@ -202,7 +203,7 @@ def test_many_pieces_and_many_tokens_at_once() -> None:
 pieces = st.lists(st.sampled_from(["a", "\u00e9", "\u8003", "\U0001f914", "\ud83d", ""]), max_size=12)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=up_to(150))
 @given(
     pieces,
     st.lists(st.integers(-3, 14), max_size=5),

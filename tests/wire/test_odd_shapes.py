@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.rules import Rule
+from tests.examples import up_to
 from tests.wire.streams import DONE, choice, chunk, event, feed, fold_spans, rewrite, say
 
 R, C = "reasoning_content", "content"
@@ -170,7 +171,7 @@ chunk_like = json_values | st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=up_to(250))
 @given(st.lists(chunk_like, max_size=5), st.booleans())
 def test_nothing_raises(values: list[Any], done: bool) -> None:
     raw = b"".join(b"data: " + json.dumps(value).encode() + b"\n\n" for value in values) + DONE * done
@@ -179,7 +180,7 @@ def test_nothing_raises(values: list[Any], done: bool) -> None:
             assert made.raw
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=up_to(100))
 @given(
     st.lists(
         st.sampled_from(

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from proxy.rules import ReasoningField, Rule, Start, Unterminated, Whitespace
 from proxy.splitter import Channel, Splitter
-from proxy.turn import NAMES
+from proxy.texts import NAMES
+from tests.examples import up_to
 from tests.wire.streams import (
     DONE,
     REASONING,
@@ -204,14 +205,14 @@ def within(raw: bytes, places: list[int]) -> list[int]:
     return [place % (len(raw) + 1) for place in places]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=up_to(200))
 @given(streams(), rules, cuts)
 def test_a_folded_stream_is_the_whole_answer(raw: bytes, rule: Rule, places: list[int]) -> None:
     made = rewrite(raw, rule, within(raw, places))
     assert fold(made) == rewrite_whole(fold(raw), rule)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=up_to(60))
 @given(streams(), rules, cuts)
 def test_cuts_change_nothing(raw: bytes, rule: Rule, places: list[int]) -> None:
     cut, whole = rewrite(raw, rule, within(raw, places)), rewrite(raw, rule)
@@ -219,7 +220,7 @@ def test_cuts_change_nothing(raw: bytes, rule: Rule, places: list[int]) -> None:
     assert cut == whole or b"\r" in raw
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=up_to(120))
 @given(streams(), rules)
 def test_order_and_shape(raw: bytes, rule: Rule) -> None:
     made = rewrite(raw, rule)
@@ -237,7 +238,7 @@ def test_order_and_shape(raw: bytes, rule: Rule) -> None:
         assert all(name in told or (nulls and delta[name] is None) for name in REASONING if name in delta)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=up_to(60))
 @given(streams(), rules)
 def test_events_keep_the_order_of_those_that_they_are_made_from(raw: bytes, rule: Rule) -> None:
     *steps, _ = feed(raw.removesuffix(DONE).removesuffix(DONE.replace(b"\n", b"\r\n")), rule)
@@ -250,7 +251,7 @@ def test_events_keep_the_order_of_those_that_they_are_made_from(raw: bytes, rule
     assert places == sorted(places)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=up_to(120))
 @given(streams(), rules, st.integers(0, 100), st.sampled_from([DONE, ERROR, b""]))
 def test_what_is_heard_is_what_the_splitter_says(raw: bytes, rule: Rule, stop: int, end: bytes) -> None:
     """Also when the stream stops in the middle: all that was held comes out before its end."""

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.rules import ReasoningField, Rule
+from tests.examples import up_to
 from tests.wire.streams import (
     DONE,
     choice,
@@ -132,7 +133,7 @@ runs = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=up_to(150))
 @given(runs, st.sampled_from(ReasoningField), st.sampled_from(["\n", "\n", "\n", "\r\n"]), st.booleans())
 def test_runs(
     parts: list[tuple[int, int, list[str]]], field: ReasoningField, line_break: str, think: bool

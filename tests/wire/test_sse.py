@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from proxy import sse
 from proxy.sse import Event
+from tests.examples import up_to
 
 BOM = b"\xef\xbb\xbf"
 
@@ -86,7 +87,7 @@ LINES = st.sampled_from(
 BREAKS = st.sampled_from([b"\n", b"\r", b"\r\n", b"\n\n", b"\r\r", b"\r\n\r\n", b"\n\n\n", b"\r\r\n", b""])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=up_to(200))
 @given(st.data())
 def test_cuts_change_nothing(draw: st.DataObject) -> None:
     pieces = draw.draw(st.lists(st.tuples(LINES, BREAKS), max_size=12))
@@ -102,7 +103,7 @@ def test_cuts_change_nothing(draw: st.DataObject) -> None:
     assert data(decode(b"".join(event.raw for event in cut), [])) == data(cut)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=up_to(100))
 @given(st.binary(max_size=60), st.lists(st.integers(0, 60), max_size=5))
 def test_any_bytes(raw: bytes, cuts: list[int]) -> None:
     events = decode(raw, [min(cut, len(raw)) for cut in cuts])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from proxy.rules import TAG_SETS, ReasoningField, Rule, Start, Unterminated, Whitespace
 from proxy.stream import Stream
+from tests.examples import up_to
 from tests.wire.streams import DONE, MAX_EVENT_BYTES, choice, chunk, event, rewrite
 from tests.wire.test_properties import rules, streams
 
@@ -77,7 +78,8 @@ def make_rule(seed: random.Random) -> Rule:
     )
 
 
-@pytest.mark.parametrize("number", range(300))
+@pytest.mark.share
+@pytest.mark.parametrize("number", range(up_to(300)))
 def test_random_runs(number: int) -> None:
     seed = random.Random(number)
     raw, rule = make_stream(seed), make_rule(seed)
