@@ -48,8 +48,8 @@ class Run:
         "_lane",
         "_origin",
         "_prefix",
+        "_safe",
         "_start",
-        "_stops",
         "_suffix",
         "_tail",
         "_thought",
@@ -76,7 +76,7 @@ class Run:
         self._turn = turn
         self._origin = origin
         self._lane: Lane | None = None
-        self._stops = _compile_stops("")
+        self._safe = b""
 
     @classmethod
     def learn(cls, event: sse.Event, around: tuple[bytes, bytes], rewriter: Rewriter | Round) -> Self | None:
@@ -106,21 +106,24 @@ class Run:
         if not block.startswith(self._prefix) or not block.endswith(self._suffix):
             return None
         inside = block[self._start : self._tail]
-        if not inside:
-            return None
-        channel = self._pass(inside)
+        channel = self._pass(inside) if inside else None
         if channel is None:
-            *events, rest = block.split(self._suffix)
-            texts = [event[self._start :] for event in events if event.startswith(self._prefix)]
-            if rest or b"" in texts or len(texts) < len(events):
-                return None
-            channel = self._pass(b"".join(texts)) or self._skim(_read_texts(texts))
-            inside = self._thought_joint.join(texts)
+            return self._feed_many(block)
+        if channel is Channel.CONTENT:
+            return block
+        return self._before + inside + self._behind if self._thought else b""
+
+    def _feed_many(self, block: bytes) -> bytes | None:
+        *events, rest = block.split(self._suffix)
+        texts = [event[self._start :] for event in events if event.startswith(self._prefix)]
+        if rest or b"" in texts or len(texts) < len(events):
+            return None
+        channel = self._pass(b"".join(texts)) or self._skim(_read_texts(texts))
         if channel is Channel.CONTENT:
             return block
         if channel is None:
             return None
-        return b"%b%b%b" % (self._before, inside, self._behind) if self._thought else b""
+        return self._before + self._thought_joint.join(texts) + self._behind if self._thought else b""
 
     def feed_one(self, raw: bytes) -> bytes | None:
         """Rewrite one event of this run, whose text may be empty or hold escapes."""
@@ -136,15 +139,15 @@ class Run:
             return None
         if channel is Channel.CONTENT:
             return raw
-        return b"%b%b%b" % (self._before, orjson.dumps(text)[1:-1], self._behind) if self._thought else b""
+        return self._before + orjson.dumps(text)[1:-1] + self._behind if self._thought else b""
 
     def _pass(self, inside: bytes) -> Channel | None:
         """Let the inside of a JSON string pass without reading it, and return its channel."""
         turn = self._turn
         lane = turn.lane or turn.enter_lane()
         if lane is not self._lane:
-            self._lane, self._stops = lane, _compile_stops(lane.stops if lane else "")
-        if lane is None or self._stops.search(inside):
+            self._lane, self._safe = lane, _find_safe(lane.stops if lane else "")
+        if lane is None or inside.strip(self._safe):
             return None
         if inside.isascii():
             lane.chars += len(inside)
@@ -161,11 +164,12 @@ class Run:
 
 
 @lru_cache(maxsize=256)
-def _compile_stops(stops: str) -> re.Pattern[bytes]:
-    """Return what the inside of a JSON string must not hold if its text is to pass without being read."""
-    found = "".join(char for char in stops if char.isascii())
-    others = b"" if stops.isascii() else rb"\x80-\xff"
-    return re.compile(rb'["\\\x00-\x1f%b%b]' % (re.escape(found).encode(), others))
+def _find_safe(stops: str) -> bytes:
+    """Return the bytes of which the inside of a JSON string may be made if its text is to pass unread."""
+    others = range(0x80 if stops.isascii() else 0x100, 0x100)
+    letters = (byte for byte in range(0x20, 0x80) if chr(byte) not in '"\\' + stops)
+    # What is asked for most comes first: they are looked through one by one.
+    return bytes([*sorted(letters, key=lambda byte: not chr(byte).isalpha()), *others])
 
 
 def _read_texts(parts: list[bytes]) -> str | None:
