@@ -114,6 +114,8 @@ def list_peers(upstream: int, work: Path) -> list[Peer]:
         config.write_text(json.dumps({"model_list": [{"model_name": "*", "litellm_params": target}]}))
         command = (litellm, "--config", str(config), "--host", "127.0.0.1", "--port", str(port))
         environment = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR"}
+        # It listens on loopback, for minutes.
+        environment["LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY"] = "true"
         ready = "/health/liveliness"
         peers.append(Peer("LiteLLM", command, port, "plain", "text", ready, 0.1, environment))
     return peers

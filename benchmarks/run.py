@@ -48,7 +48,7 @@ class Scenario:
 SCENARIOS = (
     Scenario("full", "full", 16, 20),
     Scenario("paced", "paced-50", 200, 1, ("--ramp", "1")),
-    Scenario("first", "full", 1, 200, ("--tokens", "16")),
+    Scenario("first", "paced-500", 1, 100, ("--tokens", "16")),
     Scenario("whole", "whole", 16, 100, ("--whole",)),
     Scenario("mib", "mib", 4, 20, ("--whole",)),
     Scenario("upload", "whole", 1, 10, ("--whole", "--upload-mib", "20")),

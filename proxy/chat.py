@@ -32,13 +32,16 @@ class _Number(float):
     """A number that orjson would write as null, and therefore refuses in this guise."""
 
 
-def read_json(data: bytes) -> Any:
+def read_json(data: bytes, *, exact: bool = True) -> Any:
     """Parse JSON.
+
+    Without `exact`, numbers of 19 digits and more may lose some: for what is not written anew, since
+    looking for them takes longer than parsing.
 
     Raises:
         ValueError: not JSON, not UTF-8, or nested too deeply.
     """
-    if _LONG_NUMBER not in data.translate(_ZEROS):
+    if not exact or _LONG_NUMBER not in data.translate(_ZEROS):
         try:
             return orjson.loads(data)
         except orjson.JSONDecodeError:

@@ -35,7 +35,6 @@ _TOKEN = re.compile(r"\r\n?|\n|`+|~+|[^\r\n`~]+")
 STOPS = "\r\n`~"
 """The characters that mean something on any line."""
 
-_NOT_PLAIN = re.compile(f"[{STOPS}]")
 _NOT_PADDING = re.compile(r"[^ \t]")
 
 
@@ -89,7 +88,8 @@ class Lines:
 
     def read(self, text: str) -> None:
         """Follow a piece of content."""
-        if not self._run and not _NOT_PLAIN.search(text):
+        # Four searches for one character are faster than one for any of four.
+        if not (self._run or "\n" in text or "`" in text or "~" in text or "\r" in text):
             self._read_plain(text)
             return
         for token in _TOKEN.findall(text):

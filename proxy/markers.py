@@ -66,9 +66,8 @@ class Markers:
     def find(self, kinds: int, text: str, at: int) -> Found | None:
         """Return the first marker of these kinds from this index on, whole or begun."""
         pattern = self._patterns[kinds] or self._compile(kinds)
-        if pattern.first.search(text, at) is None:
-            return None
-        return _found(pattern.whole.search(text, at))
+        first = pattern.first.search(text, at)
+        return None if first is None else _found(pattern.whole.search(text, first.start()))
 
     def begins_in(self, kinds: int, text: str) -> bool:
         """Tell whether any character of a text could be the first of such a marker."""

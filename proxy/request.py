@@ -36,6 +36,8 @@ class ChatRequest:
     document: dict[str, Any] = field(repr=False)
     """What the body holds, not to be changed."""
     body: bytes = field(repr=False)
+    exact: bool = field(default=True, repr=False)
+    """The document holds every digit of its numbers, see `chat.read_json`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +60,18 @@ def read_chat(body: bytes) -> ChatRequest:
     Raises:
         RequestError: the body is not a JSON object, or has no `model` string.
     """
-    document = _read(body)
+    return _read_chat(body, exact=False)
+
+
+def _read_chat(body: bytes, *, exact: bool) -> ChatRequest:
+    document = _read(body, exact=exact)
     model = document.get("model")
     if not isinstance(model, str):
         raise RequestError(
             "The request has no `model`, or it is not a string: name a model that /v1/models lists.",
             param="model",
         )
-    return ChatRequest(model, document, body)
+    return ChatRequest(model, document, body, exact)
 
 
 def make_plan(request: ChatRequest, rule: Rule, call_ids: Iterator[str] | None = None) -> Plan:
@@ -88,19 +94,21 @@ def make_plan(request: ChatRequest, rule: Rule, call_ids: Iterator[str] | None =
         toolbox = Toolbox(tools, call_ids)
     document = history.convert(request.document, rule)
     # A block that `history` puts back into a prefilled turn counts: the server sees it.
-    rule = prompt.decide_start(document, rule)
-    hides_prompt = rule.start is Start.AUTO and not prompt.asks_for_prompt(document)
-    document = prompt.ask(document, rule, finds_calls=bool(toolbox.tools))
+    begun = prompt.decide_start(document, rule)
+    hides_prompt = begun.start is Start.AUTO and not prompt.asks_for_prompt(document)
+    document = prompt.ask(document, begun, finds_calls=bool(toolbox.tools))
+    if document is not request.document and not request.exact:
+        return make_plan(_read_chat(request.body, exact=True), rule, call_ids)
     try:
         body = request.body if document is request.document else chat.write_json(document)
     except RecursionError:
         raise RequestError("The request body is nested too deeply.") from None
     return Plan(
         body,
-        rule,
+        begun,
         hides_prompt,
         toolbox,
-        retries=Retries(body, rule) if retries and toolbox.tools else None,
+        retries=Retries(body, begun) if retries and toolbox.tools else None,
     )
 
 
@@ -120,9 +128,9 @@ def peek_model(body: bytes) -> str | None:
     return model if isinstance(model, str) else None
 
 
-def _read(body: bytes) -> dict[str, Any]:
+def _read(body: bytes, *, exact: bool) -> dict[str, Any]:
     try:
-        document = chat.read_json(body)
+        document = chat.read_json(body, exact=exact)
     except ValueError:
         raise RequestError("The request body is not valid JSON: send a chat completion request.") from None
     if not isinstance(document, dict):

@@ -115,6 +115,8 @@ class Run:
 
     def _feed_many(self, block: bytes) -> bytes | None:
         *events, rest = block.split(self._suffix)
+        if len(events) == 1:
+            return None  # `feed_one` reads more of it
         texts = [event[self._start :] for event in events if event.startswith(self._prefix)]
         if rest or b"" in texts or len(texts) < len(events):
             return None

@@ -6,15 +6,14 @@ import json
 import logging
 import sys
 import time
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from proxy.report import RequestReport
 from proxy.settings import Log, LogFormat
 
 if TYPE_CHECKING:
     from logging import LogRecord
 
-    from proxy.report import RequestReport
 
 LOGGER = logging.getLogger("think_proxy")
 
@@ -29,9 +28,9 @@ def log_request(report: RequestReport) -> None:
     """Write one line for a request, with the fields that say something."""
     level = logging.WARNING if report.outcome in ("failed", "broken") else logging.INFO
     if LOGGER.isEnabledFor(level):
-        said = {name: value for name, value in asdict(report).items() if value}
+        said = ((name, getattr(report, name)) for name in RequestReport.__slots__)
         fields = {
-            name: round(value, 6) if isinstance(value, float) else value for name, value in said.items()
+            name: round(value, 6) if isinstance(value, float) else value for name, value in said if value
         }
         LOGGER.log(level, "request", extra={"fields": fields})
 
