@@ -13,15 +13,14 @@ from traceback import format_tb
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from fastapi import FastAPI, Response
-from fastapi.responses import JSONResponse
 from starlette.middleware.cors import CORSMiddleware
 
-from proxy import __version__, headers
+from proxy import headers
 from proxy.client import Client, ClientGoneError
 from proxy.course import clock
-from proxy.errors import CapacityError, MethodError, ProxyError, StoppedError, UpstreamError
+from proxy.errors import CapacityError, ProxyError, StoppedError, UpstreamError
 from proxy.exchange import Exchange
+from proxy.operational import Operational, is_operational
 from proxy.page import bench
 from proxy.page.bench import Bench
 from proxy.page.site import PATHS, show
@@ -33,21 +32,13 @@ from proxy.world import World
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from fastapi import Request
-    from fastapi.telemetry import TelemetryConfig
+    from fastapi import FastAPI
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from proxy.metrics import Metrics
     from proxy.otel import Traces
     from proxy.settings import Cors, Settings
     from proxy.shares import Share
-
-_METRICS = b"/metrics"
-_NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
-"""FastAPI's own, in the versions that have one: what is told about a request is told here."""
-
-_HEALTH = frozenset({b"/healthz", b"/readyz"})
-"""The paths that need no key, as they come: another spelling of them is not one of them."""
 
 
 class App:
@@ -71,27 +62,23 @@ class App:
         """What new requests begin in."""
         self.worlds.add(self.world)
         self._running: set[Running] = set()
-        self._draining = self._stopping = False
+        self.draining = self._stopping = False
         self._notes = Notes()
         self._share = share
         self._traces = traces
-        self._operational = FastAPI(openapi_url=None, lifespan=self._lifespan, telemetry=_NO_TELEMETRY)
-        self._operational.add_api_route("/healthz", self._alive, methods=["GET", "HEAD"])
-        self._operational.add_api_route("/readyz", self._ready, methods=["GET", "HEAD"])
-        self._operational.add_route("/metrics", self._tell_metrics, methods=["GET", "HEAD"])
-        self._operational.add_exception_handler(MethodError.status, _refuse_method)
+        self._operational = Operational(self, self._lifespan)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection scope."""
         world = self.world
-        if scope["type"] != "http" or _is_operational(scope, world):
+        if scope["type"] != "http" or is_operational(scope, world):
             await self._operational(scope, receive, send)
             return
         serve: ASGIApp = partial(self._serve, world)
         if world.settings.page and scope.get("raw_path") in PATHS:
             # Not for other origins, whatever `cors` says.
             if scope["raw_path"] != bench.PATH:
-                serve = partial(show, world, self.metrics.collect, draining=self._draining)
+                serve = partial(show, world, self.metrics.collect, draining=self.draining)
         elif world.settings.cors is not None:
             serve = _answer_browsers(serve, world.settings.cors)
         with world:
@@ -111,7 +98,7 @@ class App:
 
     def begin_drain(self) -> None:
         """Say at `/readyz` that no more requests should come; those that do are served."""
-        self._draining = True
+        self.draining = True
 
     def stop_streams(self) -> None:
         """End what is being served, and refuse what still comes.
@@ -119,7 +106,7 @@ class App:
         A rewritten stream gives what it held and one event with the error `shutting_down`; an answer
         that has not begun is refused with it; any other is cut. Returns before that is done.
         """
-        self._draining = self._stopping = True
+        self.draining = self._stopping = True
         for running in tuple(self._running):
             running.stop()
 
@@ -214,41 +201,6 @@ class App:
                 "(maxConcurrentRequests in its configuration): send this one again later."
             )
 
-    async def _alive(self) -> JSONResponse:
-        """Answer as long as the process serves requests, and say what it is: `doctor` asks."""
-        return JSONResponse({"status": "ok"}, headers={"x-think-proxy": __version__})
-
-    async def _ready(self) -> JSONResponse:
-        """Answer 200 while a model server can be reached, 503 else and while the proxy stops."""
-        if self._draining:
-            return JSONResponse({"status": "draining"}, status_code=503)
-        world = self.world
-        states = {
-            name: "ok" if reachable else "unreachable"
-            for name, reachable in (await world.health.ask()).items()
-        }
-        ready = "ok" in states.values()
-        told = (
-            {"upstreams": states} if world.settings.upstreams else {"upstream": next(iter(states.values()))}
-        )
-        return JSONResponse(
-            {"status": "ok" if ready else "unreachable", **told}, status_code=200 if ready else 503
-        )
-
-    async def _tell_metrics(self, request: Request) -> Response:
-        """Answer with what all processes counted; in a thread, since there may be much to read and write."""
-        accept, is_up = request.headers.get("accept", ""), await self.world.health.ask()
-        body, content_type = await asyncio.to_thread(self.metrics.render, accept, is_up)
-        return Response(body, headers={"content-type": content_type})
-
-
-def _is_operational(scope: Scope, world: World) -> bool:
-    """Tell whether a request is for this module, and may come in; the path counts as it came."""
-    path = scope.get("raw_path")
-    if path == _METRICS:
-        return world.settings.public_metrics or world.keys.admit(scope["headers"])
-    return path in _HEALTH
-
 
 def _answer_browsers(app: ASGIApp, cors: Cors) -> ASGIApp:
     """Return the application with the answers to browsers' cross-origin requests."""
@@ -261,9 +213,3 @@ def _answer_browsers(app: ASGIApp, cors: Cors) -> ASGIApp:
         expose_headers=["x-request-id"],
         max_age=cors.max_age_s,
     )
-
-
-async def _refuse_method(_request: Request, _fault: Exception) -> Response:
-    """Answer with the envelope where FastAPI has a form of its own."""
-    error = MethodError("The paths of the proxy itself take GET.")
-    return Response(error.body(), error.status, {"allow": "GET, HEAD"}, "application/json")

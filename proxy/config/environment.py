@@ -10,7 +10,6 @@ from pydantic.alias_generators import to_camel
 from proxy.config import keys
 from proxy.config.layers import Layer
 from proxy.config.problems import KeyPath, Place, Problem, show_path
-from proxy.config.unbuilt import NOT_BUILT_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,9 +63,4 @@ def read_environ(environ: Mapping[str, str]) -> Layer:
 
 def _decode(text: str, path: tuple[str, ...]) -> Any:
     """Read a variable's text: JSON where the key takes a list or a mapping, otherwise as it is."""
-    if path in NOT_BUILT_KEYS:
-        try:
-            return json.loads(text)
-        except ValueError:
-            return text
     return json.loads(text) if keys.is_structured(path) else text

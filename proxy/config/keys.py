@@ -6,33 +6,24 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from proxy.config.model import Configuration
 from proxy.config.section import Section
-from proxy.config.unbuilt import NOT_BUILT_KEYS
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from proxy.config.problems import KeyPath
-
 
 def list_keys(section: type[BaseModel] = Configuration, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Return the path of every key that a variable or the file can set, not built ones included.
+    """Return the path of every key that a variable or the file can set, in snake_case.
 
     Keys inside list items, and inside what a user named, are not among them. A mapping's own key comes
     before those inside it.
     """
     found: list[tuple[str, ...]] = []
-    for name in list_names(section, path):
+    for name in section.model_fields:
         found.append((*path, name))
         inner, many = find_section(section, name)
         if inner is not None and many is None:
             found += list_keys(inner, (*path, name))
     return found
-
-
-def list_names(section: type[BaseModel], path: KeyPath) -> list[str]:
-    """Return the names of the keys of the mapping at `path`, in snake_case, not built ones included."""
-    not_built = [key[-1] for key in NOT_BUILT_KEYS if key[:-1] == path]
-    return [*section.model_fields, *map(str, not_built)]
 
 
 def find_section(section: type[BaseModel], name: str) -> tuple[type[Section] | None, type | None]:

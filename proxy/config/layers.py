@@ -14,7 +14,6 @@ from pydantic_settings import PydanticBaseSettingsSource
 
 from proxy.config import keys, model
 from proxy.config.problems import KeyPath, Place, Problem, find_nearest, show_path
-from proxy.config.unbuilt import NOT_BUILT_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -75,7 +74,7 @@ class Layer(PydanticBaseSettingsSource):
         self, data: Mapping[str, Any], section: type[BaseModel], raw: KeyPath, path: KeyPath
     ) -> dict[str, Any]:
         """Translate the keys of one mapping. `raw` is its path as spelled, `path` in snake_case."""
-        names = keys.list_names(section, path)
+        names = list(section.model_fields)
         spellings = {to_camel(name): name for name in names} | {name: name for name in names}
         result: dict[str, Any] = {}
         seen: dict[str, str] = {}
@@ -96,10 +95,6 @@ class Layer(PydanticBaseSettingsSource):
     def _read_value(self, value: Any, section: type[BaseModel], raw: KeyPath, path: KeyPath) -> Any:
         """Translate the value of one known key; None means that there is nothing to use."""
         self.written[path] = raw
-        if path in NOT_BUILT_KEYS:
-            if value != NOT_BUILT_KEYS[path]:
-                self._report(raw, "is not built yet in this version")
-            return None
         inner, many = keys.find_section(section, str(path[-1]))
         if inner is not None and many is list and isinstance(value, list):
             return [

@@ -16,7 +16,6 @@ from proxy.config.frozen import freeze, read_rule
 from proxy.config.layers import Layer
 from proxy.config.model import Configuration, ModelSection
 from proxy.config.problems import ConfigError, KeyPath, Place, Problem, show_path
-from proxy.config.unbuilt import NOT_BUILT_VALUES
 from proxy.config.values import MISSING, REFUSED, is_key
 
 if TYPE_CHECKING:
@@ -138,8 +137,7 @@ def _explain(details: ErrorDetails, layers: list[Layer]) -> Problem:
     if kind in (REFUSED, MISSING):
         message = details["msg"]
     elif kind == "enum":
-        refused = NOT_BUILT_VALUES.get(str(details["loc"][-1]), frozenset())
-        words = [word for word in re.findall(r"'([^']+)'", context["expected"]) if word not in refused]
+        words = re.findall(r"'([^']+)'", context["expected"])
         message = f"must be {' or '.join(words)}" if not words[2:] else f"must be one of {', '.join(words)}"
     else:
         family = _FAMILIES.get(kind.partition("_")[0], "is not valid")

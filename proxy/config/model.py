@@ -22,7 +22,6 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from proxy import settings
 from proxy.config import values
 from proxy.config.section import ALIASES, Count, Number, Seconds, Section, Size, Text
-from proxy.config.unbuilt import NOT_BUILT_VALUES
 from proxy.config.upstreams import UpstreamSection  # noqa: TC001 (pydantic reads it)
 from proxy.rules import (
     TAG_SETS,
@@ -108,14 +107,6 @@ class ModelSection(Section):
         default=_RULE.tool_call_recovery, description="What happens to a tool call left inside thinking."
     )
     max_retries: Count = Field(default=_RULE.max_retries, description="How often recovery may ask again.")
-
-    @field_validator("*")
-    @classmethod
-    def _refuse_not_built(cls, value: Any, info: ValidationInfo) -> Any:
-        """Refuse what the contract names but this version can't do."""
-        if value in NOT_BUILT_VALUES.get(info.field_name or "", ()):
-            raise values.refuse(f"{value} is not built yet in this version")
-        return value
 
 
 class TimeoutsSection(Section):

@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pydantic.alias_generators import to_camel
-
-from proxy.config.model import Configuration, ModelSection
-from proxy.config.unbuilt import NOT_BUILT_VALUES
+from proxy.config.model import Configuration
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _NO_TEXT = frozenset({"integer", "number", "boolean"})
@@ -16,13 +13,9 @@ _VARIABLE = {"type": "string", "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*\}"}
 
 
 def build_schema() -> dict[str, Any]:
-    """Return the schema: camelCase keys, and only what this version does."""
+    """Return the schema: camelCase keys."""
     schema = Configuration.model_json_schema(mode="serialization")
     definitions = schema["$defs"]
-    for name, refused in NOT_BUILT_VALUES.items():
-        enum = definitions.get(_find_definition(definitions, name), {})
-        if "enum" in enum:
-            enum["enum"] = [value for value in enum["enum"] if value not in refused]
     models = schema["properties"]["inlineThinkTagModels"]
     models["items"] = {"anyOf": [{"type": "string", "minLength": 1}, models["items"]]}
     upstreams = schema["properties"]["upstreams"]
@@ -34,12 +27,6 @@ def build_schema() -> dict[str, Any]:
             value.pop("title", None)
             section["properties"][key] = _admit_variable(value, definitions)
     return {"$schema": DIALECT} | schema
-
-
-def _find_definition(definitions: dict[str, Any], name: str) -> str:
-    """Return the name of the definition that a key of an entry refers to."""
-    row = definitions[ModelSection.__name__]["properties"][to_camel(name)]
-    return str(row.get("$ref", "")).rpartition("/")[2]
 
 
 def _admit_variable(row: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:

@@ -10,8 +10,6 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from proxy.config import ConfigError, load
-from proxy.config.keys import list_keys
-from proxy.config.unbuilt import NOT_BUILT_KEYS
 from proxy.settings import Settings
 from tests.examples import up_to
 
@@ -515,19 +513,6 @@ def test_a_problem_is_data(tmp_path: Path) -> None:
     (problem,) = caught.value.problems
     assert (problem.path, problem.place.source, problem.place.line) == ("listen.prot", str(file), 2)
     assert (problem.message, problem.nearest) == ("unknown key", "port")
-
-
-@pytest.mark.parametrize("path", NOT_BUILT_KEYS, ids=".".join)
-def test_every_key_that_is_not_built_is_known_and_refused_by_name(
-    tmp_path: Path, path: tuple[str, ...]
-) -> None:
-    assert path in list_keys()
-    value: object = "x"
-    for part in reversed(path):
-        value = {part: value}
-    assert isinstance(value, dict)
-    lines = refuse_without_file(tmp_path, value)
-    assert lines == [f"command line: {'.'.join(path)}: is not built yet in this version"]
 
 
 def refuse_without_file(tmp_path: Path, overrides: dict[str, object]) -> list[str]:

@@ -18,7 +18,6 @@ from proxy.config import describe
 from proxy.config.environment import name_variable
 from proxy.config.keys import list_keys
 from proxy.config.schema import build_schema, render_schema
-from proxy.config.unbuilt import NOT_BUILT_KEYS, NOT_BUILT_VALUES
 from proxy.rules import TAG_SETS, History, Rule, Start
 from proxy.settings import Cors, Entry, Server, Settings
 
@@ -131,12 +130,6 @@ def test_its_defaults_of_an_entry_are_those_of_a_rule() -> None:
         {"inlineThinkTagModels": [5]},
         {"inlineThinkTagModels": [{"start": "implicit"}]},
         {"inlineThinkTagModels": [{"model": "a", "codeaware": True}]},
-        *({to_camel(str(path[0])): "x"} for path in NOT_BUILT_KEYS if len(path) == 1),
-        *(
-            {"inlineThinkTagModels": [{"model": "a", to_camel(name): word}]}
-            for name, words in NOT_BUILT_VALUES.items()
-            for word in sorted(words)
-        ),
     ],
     ids=str,
 )
@@ -161,7 +154,7 @@ def find_value(data: Any, key: str) -> Any:
 def test_the_documentation_lists_every_key_with_its_default_and_variable() -> None:
     defaults = describe(Settings(cors=Cors(("*",))))
     rows = read_rows("Keys")
-    built = [path for path in list_keys() if path not in NOT_BUILT_KEYS]
+    built = list(list_keys())
     assert list(rows) == [".".join(map(to_camel, path)) for path in built]
     for path, (key, (default, variable, _)) in zip(built, rows.items(), strict=True):
         assert variable == f"`{name_variable(path)}`"
@@ -201,9 +194,3 @@ def test_the_documentation_has_every_tag_set_with_its_first_markers() -> None:
 def test_the_documentation_has_every_history() -> None:
     told = re.findall(r"`([^`]+)`", read_rows("Models")["history"][1])
     assert told == list(History)
-
-
-def test_the_documentation_names_what_is_not_built() -> None:
-    section = DOCUMENT.split("## Not built yet\n")[1]
-    for path in NOT_BUILT_KEYS:
-        assert f"`{'.'.join(to_camel(str(part)) for part in path)}`" in section

@@ -1,0 +1,129 @@
+"""What one event of a stream costs, counted in calls and not timed: a regression shows on any machine."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import tracemalloc
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from proxy.connection import Connection
+from proxy.rules import Rule
+from proxy.stream import Stream
+from tests.wire.streams import MAX_EVENT_BYTES, choice, chunk, event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+EVENTS = 320
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+WORD = event(chunk(choice({"content": " word"})))
+
+OPENING = b"".join(event(chunk(choice({"content": text}))) for text in ("<think>", "\n", "It", " is", " so"))
+ANSWER = b"".join(
+    event(chunk(choice({"content": text}))) for text in ("</think>", "\n\n", "It", " is", " so")
+)
+
+
+def calls(work: Callable[[], object]) -> tuple[int, int]:
+    """Count the calls that work makes: of Python functions, and of those in C."""
+    counted = {"call": 0, "c_call": 0}
+
+    def count(_frame: Any, kind: str, _argument: Any) -> None:
+        if kind in counted:
+            counted[kind] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return counted["call"], counted["c_call"]
+
+
+def begun(*, answer: bool) -> Stream:
+    stream = Stream(Rule(), hides_prompt=False, max_event_bytes=MAX_EVENT_BYTES)
+    stream.feed(OPENING)
+    if answer:
+        stream.feed(ANSWER)
+    return stream
+
+
+@pytest.mark.parametrize("answer", [False, True], ids=["thinking", "answer"])
+@pytest.mark.parametrize(("at_once", "most", "most_in_c"), [(1, 3, 12), (16, 0.5, 2)])
+def test_an_event_of_the_straight_line(at_once: int, most: float, most_in_c: float, *, answer: bool) -> None:
+    stream, read = begun(answer=answer), WORD * at_once
+    stream.feed(read)
+
+    def work() -> None:
+        for _ in range(EVENTS // at_once):
+            stream.feed(read)
+
+    of_python, of_c = calls(work)
+    assert of_python - 1 <= most * EVENTS
+    assert of_c <= most_in_c * EVENTS
+
+
+async def test_a_piece_of_a_body_on_its_way_to_the_client() -> None:
+    """Too few calls for anything to be awaited, or a task, a future or a timer to be made."""
+    connection = Connection(lambda _: None)
+    connection.connection_made(_Wire())
+    head = asyncio.ensure_future(connection.send(b"", b"", has_body=True, timeout_s=60))
+    await asyncio.sleep(0)
+    connection.data_received(HEAD)
+    await head
+    pieces: list[bytes] = []
+
+    def sink(piece: bytes) -> bool:
+        pieces.append(piece)
+        return True
+
+    async def ready() -> None:
+        raise AssertionError
+
+    pouring = asyncio.ensure_future(connection.pour(sink, ready))
+    await asyncio.sleep(0)
+    framed = b"%x\r\n%b\r\n" % (len(WORD), WORD)
+
+    def work() -> None:
+        for _ in range(EVENTS):
+            connection.data_received(framed)
+
+    of_python, of_c = calls(work)
+    assert pieces == [WORD] * EVENTS
+    assert of_python - 1 <= 7 * EVENTS
+    assert of_c <= 12 * EVENTS
+    connection.data_received(b"0\r\n\r\n")
+    assert await pouring == EVENTS
+
+
+def test_a_long_stream_holds_no_more_than_a_short_one() -> None:
+    stream = begun(answer=False)
+    for _ in range(EVENTS):
+        stream.feed(WORD)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for _ in range(4 * EVENTS):
+            stream.feed(WORD)
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] < 4 * EVENTS
+    finally:
+        tracemalloc.stop()
+
+
+class _Wire(asyncio.Transport):
+    """A connection to nowhere."""
+
+    def write(self, data: Any) -> None:
+        pass
+
+    def is_closing(self) -> bool:
+        return False
+
+    def abort(self) -> None:
+        pass
