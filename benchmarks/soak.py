@@ -21,6 +21,7 @@ import struct
 import sys
 import tempfile
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from socket import SO_LINGER, SOL_SOCKET
@@ -329,8 +330,13 @@ async def watch(pid: int, tally: Tally, config: Path, upstream: int, until: floa
 
 
 def count_files(pid: int) -> int:
-    """Return how many files a process and its children have open."""
-    return sum(1 for each in find_tree(pid) for _ in Path(f"/proc/{each}/fd").iterdir())
+    """Return how many files a process and its children have open, without those that hold metrics."""
+    names: list[str] = []
+    for each in find_tree(pid):
+        for link in Path(f"/proc/{each}/fd").iterdir():
+            with suppress(FileNotFoundError):  # closed meanwhile
+                names.append(str(link.readlink()))
+    return sum(not name.endswith(".db") for name in names)
 
 
 async def count_files_at_rest(pid: int) -> int:
