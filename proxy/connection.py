@@ -143,10 +143,12 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def fail(self, error: Exception) -> None:
-        """Close, and let whoever reads know why, once there is nothing left to read."""
-        self._error = error
-        self.close()
-        self._wake()
+        """Break off an answer that is still coming: close, and let whoever reads know why.
+
+        What has come can still be read, and an answer that has come whole is one.
+        """
+        if not self._reply.complete:
+            self._break(error)
 
     def rest(self) -> None:
         """Wait for another exchange, without a timeout."""
@@ -203,7 +205,7 @@ class Connection(asyncio.Protocol):
             if not sink(self._reply.take()):
                 self._pause()
         except Exception as error:  # noqa: BLE001 - it is for whoever pours, not for the event loop
-            self.fail(error)
+            self._break(error)
 
     def _pause(self) -> None:
         if not self._paused and self._transport is not None:
@@ -218,6 +220,11 @@ class Connection(asyncio.Protocol):
                 self._transport.resume_reading()
 
     # Waiting
+
+    def _break(self, error: Exception) -> None:
+        self._error = error
+        self.close()
+        self._wake()
 
     async def _wait(self) -> None:
         if self._error is not None:

@@ -252,7 +252,8 @@ class Stream:
 
     def _feed_block(self, block: bytes) -> bytes:
         """Take whole events: all at once if they are of one run, else by halves."""
-        for run in self._runs:
+        # A line break too many at the end of the half before still waits for what comes behind it.
+        for run in self._runs if self._decoder.at_boundary else ():
             made = run.feed(block)
             if made is not None:
                 return made

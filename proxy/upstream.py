@@ -82,7 +82,7 @@ class Answer:
         self._connection.watch_idle(self._upstream.timeouts.idle_s)
 
     def fail(self, error: ProxyError) -> None:
-        """Break off: what has come can still be read, then `read` raises this."""
+        """Break off, see `Connection.fail`."""
         self._connection.fail(error)
 
 

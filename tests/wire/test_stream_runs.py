@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from proxy.rules import TAG_SETS, ReasoningField, Rule, Start, Unterminated, Whitespace
 from proxy.stream import Stream
 from tests.examples import up_to
-from tests.wire.streams import DONE, MAX_EVENT_BYTES, choice, chunk, event, rewrite
+from tests.wire.streams import DONE, MAX_EVENT_BYTES, choice, chunk, event, rewrite, say
 from tests.wire.test_properties import rules, streams
 
 if TYPE_CHECKING:
@@ -107,3 +107,13 @@ def test_most_of_a_stream_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(parsed) < 20
     monkeypatch.undo()
     assert made == rewrite(raw)
+
+
+@pytest.mark.parametrize("line_break", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("length", [1, 300, 1000])
+def test_a_line_break_too_many_stays_in_its_place(line_break: bytes, length: int) -> None:
+    begun = [say("a")] * 4
+    block = say("x" * length) + line_break + say("b") * 2 + b": c\n\n" + say("c")
+    raw = b"".join([*begun, block, say("d"), DONE])
+    places = [len(say("a")) * number for number in range(1, 5)]
+    assert run(raw, Rule(), [*places, len(raw) - len(say("d") + DONE)]) == rewrite(raw)
