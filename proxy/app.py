@@ -32,7 +32,7 @@ from proxy.world import World
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from fastapi import FastAPI
+    from starlette.applications import Starlette
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from proxy.metrics import Metrics
@@ -123,7 +123,7 @@ class App:
         old.retire()
 
     @asynccontextmanager
-    async def _lifespan(self, _app: FastAPI) -> AsyncIterator[None]:
+    async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
         yield
         for world in self.worlds:
             world.routes.disconnect()
