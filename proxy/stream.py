@@ -136,7 +136,10 @@ class Run:
             text = orjson.loads(b'"%b"' % raw[self._start : self._tail])
         except orjson.JSONDecodeError:
             return None
-        channel = self._skim(text) if text else Channel.CONTENT
+        if not text:
+            self._turn.last = self._origin
+            return raw
+        channel = self._skim(text)
         if channel is None:
             return None
         if channel is Channel.CONTENT:

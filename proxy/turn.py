@@ -142,6 +142,7 @@ class Turn:
         They are made from the chunk in which the choice was seen last.
         """
         self.leave_lane()
+        self._passes = _never  # should more come, it has to be noted: it would be content
         chunk, choice = self.last
         spans = self._recovery.feed(self._splitter.finish(cut=cut)) + self._recovery.finish(stopped=False)
         self._tally.count(spans)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from proxy.rules import TAG_SETS, ReasoningField, Rule, Start, Unterminated, Whitespace
 from proxy.stream import Stream
+from proxy.tally import Tally
 from tests.examples import up_to
 from tests.wire.streams import DONE, MAX_EVENT_BYTES, choice, chunk, event, rewrite, say
 from tests.wire.test_properties import rules, streams
@@ -117,3 +118,28 @@ def test_a_line_break_too_many_stays_in_its_place(line_break: bytes, length: int
     raw = b"".join([*begun, block, say("d"), DONE])
     places = [len(say("a")) * number for number in range(1, 5)]
     assert run(raw, Rule(), [*places, len(raw) - len(say("d") + DONE)]) == rewrite(raw)
+
+
+def test_what_was_held_goes_out_in_the_chunk_that_came_last() -> None:
+    """SGLang tells the time of each chunk."""
+
+    def tell(text: str, created: int) -> bytes:
+        return event(chunk(choice({"content": text}), created=created))
+
+    texts = ["ok", "ok", "ok", "", "", "<think>\n<", ""]
+    raw = b"".join(tell(text, 1) for text in texts) + tell("", 2) * 3 + tell("", 1) + DONE
+    rule = Rule(start=Start.ANYWHERE)
+    places = [at + 2 for at in range(len(raw)) if raw.startswith(b"\n\n", at)]
+    held = rewrite(raw, rule)
+    assert held != raw
+    assert run(raw, rule, places) == held
+
+
+def test_text_behind_an_error_counts_as_said() -> None:
+    error = event({"error": {"message": "busy"}})
+    parts = [say("<think>"), *[say("why")] * 3, error, *[say("so")] * 2, say("", finish="stop"), DONE]
+    tally = Tally()
+    stream = Stream(Rule(), hides_prompt=False, max_event_bytes=MAX_EVENT_BYTES, tally=tally)
+    made = b"".join([*map(stream.feed, parts), stream.finish()])
+    assert made == rewrite(b"".join(parts))
+    assert (tally.reasoning_chars, tally.content_chars, tally.thinking_only) == (9, 4, 0)
