@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import ndiff
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.config import ConfigError, yamlfile
@@ -100,7 +100,6 @@ def test_what_is_printed() -> None:
     assert render(URL, []) == "upstream: http://127.0.0.1:8000\n"
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=3), st.sampled_from(sorted(FILES)))
 def test_any_name_of_a_model_is_read_back(names: list[str], file: str) -> None:
     entries = [Entry(name, Start.AUTO if index % 2 else None) for index, name in enumerate(names)]

@@ -15,6 +15,7 @@ from proxy.response import Rewriter
 from proxy.rules import ReasoningField, Rule, Whitespace
 from proxy.stream import Stream
 from proxy.tally import Tally
+from tests.examples import up_to
 from tests.recovery.answers import CLOSED, FORMS, OPEN, PARSED, Form, hear, toolbox, write_stream, write_whole
 from tests.toolcalls.cases import QWEN, TOOLS
 from tests.toolcalls.test_properties import texts
@@ -162,7 +163,7 @@ wanted = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=up_to(150))
 @given(
     st.sampled_from(FORMS),
     wanted,

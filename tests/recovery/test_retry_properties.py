@@ -18,6 +18,7 @@ from proxy.rounds import Rounds
 from proxy.rules import ToolCallRecovery
 from proxy.tally import Tally
 from proxy.whole import Whole
+from tests.examples import up_to
 from tests.recovery.answers import (
     FORMS,
     Form,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from proxy.rules import Rule
     from tests.wire.streams import JSON
 
-many = settings(max_examples=150, deadline=None)
+many = settings(max_examples=up_to(150))
 forms = st.sampled_from(FORMS)
 cuts = st.lists(st.integers(0, 1 << 16), max_size=8)
 BODY = json.dumps({"model": "m", "messages": [], "tools": TOOL_LIST}).encode()
@@ -129,7 +130,7 @@ def test_without_a_call_nothing_happens(
     assert run_whole([answer], rule)[0] == rewritten(answer, form.rule, {})
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=up_to(100))
 @given(streams(), rules, cuts)
 def test_any_stream(raw: bytes, rule: Rule, places: list[int]) -> None:
     made, asked, _ = run([raw], replace(rule, tool_call_recovery=ToolCallRecovery.RETRY), places)
@@ -137,7 +138,7 @@ def test_any_stream(raw: bytes, rule: Rule, places: list[int]) -> None:
     assert fold(made) == fold(rewrite(raw, rule))
 
 
-@pytest.mark.parametrize("number", range(100))
+@pytest.mark.parametrize("number", range(up_to(100)))
 def test_random_runs(number: int) -> None:
     """The shortcut, cut between events and within them, against one event after the other."""
     seed = random.Random(number)

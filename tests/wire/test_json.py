@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy import chat
@@ -111,14 +111,12 @@ values = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(values)
 def test_any_value_of_pythons_servers(value: Any) -> None:
     data = json.dumps(value).encode()
     assert json.dumps(json.loads(chat.write_json(chat.read_json(data)))).encode() == data
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=40) | st.text(max_size=40).map(str.encode))
 def test_reading_raises_nothing_else(data: bytes) -> None:
     chat.read_chunk(data)
