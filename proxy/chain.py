@@ -82,4 +82,6 @@ class Chain:
             raise self._error or late(answer_s) from None
         finally:
             self._limit = None
+        if self._error is not None:
+            raise self._error  # the head had come just before
         self._begins = True
