@@ -1,6 +1,6 @@
-"""The application: operational paths by FastAPI, everything else through the gate to the model server.
+"""The application: operational paths by Starlette, everything else through the gate to the model server.
 
-Relayed requests do not pass FastAPI's middleware: it wraps every send of a stream, and a stream has
+Relayed requests do not pass Starlette's middleware: it wraps every send of a stream, and a stream has
 thousands.
 """
 

@@ -1,19 +1,19 @@
-"""What the proxy says of itself to machines, by FastAPI: `/healthz`, `/readyz` and `/metrics`."""
+"""What the proxy says of itself to machines: `/healthz`, `/readyz` and `/metrics`."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
-from fastapi import FastAPI, Response
-from fastapi.responses import JSONResponse
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from proxy import __version__
 from proxy.errors import MethodError
 
 if TYPE_CHECKING:
-    from fastapi import Request
-    from fastapi.telemetry import TelemetryConfig
+    from starlette.requests import Request
     from starlette.types import Lifespan, Scope
 
     from proxy.metrics import Metrics
@@ -23,8 +23,6 @@ _METRICS = b"/metrics"
 _HEALTH = frozenset({b"/healthz", b"/readyz"})
 """The paths that need no key, as they come: another spelling of them is not one of them."""
 
-_NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
-"""FastAPI's own, in the versions that have one: what is told about a request is told by `report`."""
 
 
 class Process(Protocol):
@@ -38,23 +36,26 @@ class Process(Protocol):
         """What is counted."""
 
 
-class Operational(FastAPI):
+class Operational(Starlette):
     """The operational paths of one process."""
 
-    def __init__(self, process: Process, lifespan: Lifespan[FastAPI]) -> None:
+    def __init__(self, process: Process, lifespan: Lifespan[Starlette]) -> None:
         """Tell of this process."""
-        super().__init__(openapi_url=None, lifespan=lifespan, telemetry=_NO_TELEMETRY)
+        routes = [
+            Route("/healthz", self._alive),
+            Route("/readyz", self._ready),
+            Route("/metrics", self._tell_metrics),
+        ]
+        super().__init__(
+            routes=routes, lifespan=lifespan, exception_handlers={MethodError.status: _refuse_method}
+        )
         self._process = process
-        self.add_api_route("/healthz", self._alive, methods=["GET", "HEAD"])
-        self.add_api_route("/readyz", self._ready, methods=["GET", "HEAD"])
-        self.add_route("/metrics", self._tell_metrics, methods=["GET", "HEAD"])
-        self.add_exception_handler(MethodError.status, _refuse_method)
 
-    async def _alive(self) -> JSONResponse:
+    async def _alive(self, _request: Request) -> JSONResponse:
         """Answer as long as the process serves requests, and say what it is: `doctor` asks."""
         return JSONResponse({"status": "ok"}, headers={"x-think-proxy": __version__})
 
-    async def _ready(self) -> JSONResponse:
+    async def _ready(self, _request: Request) -> JSONResponse:
         """Answer 200 while a model server can be reached, 503 else and while the proxy stops."""
         if self._process.draining:
             return JSONResponse({"status": "draining"}, status_code=503)
@@ -87,6 +88,6 @@ def is_operational(scope: Scope, world: World) -> bool:
 
 
 async def _refuse_method(_request: Request, _fault: Exception) -> Response:
-    """Answer with the envelope where FastAPI has a form of its own."""
+    """Answer with the envelope where Starlette has a form of its own."""
     error = MethodError("The paths of the proxy itself take GET.")
     return Response(error.body(), error.status, {"allow": "GET, HEAD"}, "application/json")

@@ -288,4 +288,4 @@ def test_what_is_not_needed_is_not_loaded(tmp_path: Path, environment: dict[str,
     done = run_process("-c", code, cwd=tmp_path, environment=environment)
     by_any, by_serve = ({name.partition(".")[0] for name in line.split()} for line in done.out.splitlines())
     assert not by_any & {"httpx", "aiohttp", "fastapi", "uvicorn", "rich"}
-    assert not by_serve & {"httpx", "aiohttp", "rich"}
+    assert not by_serve & {"httpx", "aiohttp", "fastapi", "rich"}
