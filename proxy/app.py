@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
+from secrets import token_hex
 from traceback import format_tb
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from starlette.middleware.cors import CORSMiddleware
 
@@ -131,7 +131,7 @@ class App:
 
     async def _serve(self, world: World, scope: Scope, receive: Receive, send: Send) -> None:
         sent_id = headers.find(scope["headers"], b"x-request-id")
-        request_id = sent_id if sent_id and headers.is_request_id(sent_id) else uuid4().hex.encode()
+        request_id = sent_id if sent_id and headers.is_request_id(sent_id) else token_hex(16).encode()
         is_bench = world.settings.page and scope.get("raw_path") == bench.PATH
         tried = Bench(scope, receive, send, request_id) if is_bench else None
         client = tried or Client(scope, receive, send, request_id)

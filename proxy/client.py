@@ -1,21 +1,22 @@
 """The client's side of one exchange: its request comes in whole, its answer goes out piece by piece.
 
-An ASGI 3.0 conversation, with an extension of our listener (`cycle`) for the pieces of a stream: a
-message each would cost more than all else that is done to most of them. Starlette's streaming response
-watches for a client that left only once the answer has begun, and pays a task group for it; here one
-watcher (`gone`) serves every phase.
+An ASGI 3.0 conversation, with an extension of our listener (`cycle`) for two things that would cost more
+than most of what is done to an answer: a message for each piece of a stream, and a task that does
+nothing but wait for the client to leave.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from proxy import headers
 from proxy.cycle import OUTLET
 from proxy.errors import BodySizeError, RequestTimeoutError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
     from starlette.types import Receive, Scope, Send
 
     from proxy.connection import Sink
@@ -36,9 +37,10 @@ class ClientGoneError(Exception):
 
 
 class Outlet(Protocol):
-    """What sends pieces of a body: `cycle.Cycle`."""
+    """What sends pieces of a body, and knows first that the client has left: `cycle.Cycle`."""
 
     disconnected: bool
+    on_leave: Callable[[], object] | None
 
     def put(self, data: bytes) -> bool:
         """Send a piece; tell whether more may follow at once."""
@@ -111,10 +113,27 @@ class Client:
             raise too_large
         self.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    async def gone(self) -> None:
-        """Return when the client has left. The body must have been read before."""
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+    async def attend(self, answering: Coroutine[Any, Any, None]) -> None:
+        """Run what answers; end it at once when the client leaves. The body must have been read before.
+
+        Raises:
+            ClientGoneError: the client left.
+        """
+        task, outlet = asyncio.current_task(), self._outlet
+        has_left = outlet.disconnected
+        if has_left or task is None:
+            answering.close()
+            raise ClientGoneError
+        outlet.on_leave = task.cancel
+        try:
+            await answering
+        except asyncio.CancelledError:
+            if not outlet.disconnected:
+                raise
+            task.uncancel()
+            raise ClientGoneError from None
+        finally:
+            outlet.on_leave = None
 
     async def start(self, status: int, fields: Headers) -> None:
         """Send the head of the answer."""

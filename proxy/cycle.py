@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from uvicorn._types import ASGI3Application, ASGISendEvent
 
 OUTLET = "think_proxy.outlet"
-"""An ASGI extension: the way of a body to the client without a task or a message for each piece."""
+"""An ASGI extension: the way of a body to the client without a message for each piece, see `Client`."""
 
 
 class Cycle(RequestResponseCycle):
@@ -25,6 +27,9 @@ class Cycle(RequestResponseCycle):
     is_last = False
     """The answer is complete, and the connection ends with it."""
 
+    on_leave: Callable[[], object] | None = None
+    """Called when the client leaves before the answer is complete."""
+
     _ends_by_close = False
 
     async def run_asgi(self, app: ASGI3Application) -> None:
@@ -34,6 +39,15 @@ class Cycle(RequestResponseCycle):
             await super().run_asgi(app)
         finally:
             del self.scope["extensions"]
+
+    def leave(self) -> None:
+        """Take notice that the client is gone."""
+        if self.response_complete:
+            return
+        self.disconnected = True
+        self.message_event.set()
+        if self.on_leave is not None:
+            self.on_leave()
 
     def put(self, data: bytes) -> bool:
         """Send a piece of the body at once; tell whether the client takes more, else `drained` says when.

@@ -11,7 +11,7 @@ from proxy import headers, models
 from proxy.course import Course, clock
 from proxy.errors import CredentialError, MethodError, PathError
 from proxy.gate import CHAT_PATH, TAGGED_PATHS
-from proxy.relay import Relay, until_gone
+from proxy.relay import Relay
 from proxy.request import make_plan, peek_model, read_chat
 from proxy.rules import Start
 from proxy.tally import Tally
@@ -100,14 +100,14 @@ class Exchange:
         await client.read_body(settings.max_body_bytes, settings.timeouts.request_s)
         self.course.read = clock()
         if path == models.PATH and client.method in _READS and len(world.routes.upstreams) > 1:
-            await until_gone(client, models.list_models(client, world.routes))
+            await client.attend(models.list_models(client, world.routes))
             return
         if path == CHAT_PATH and client.method == "POST":
-            await until_gone(client, self._answer_chat(read_chat(client.body)))
+            await client.attend(self._answer_chat(read_chat(client.body)))
         else:
             self.model = self._find_model(path)
             self.upstream = world.routes.find(self.model)
-            await until_gone(client, self._relay(None, self.upstream))
+            await client.attend(self._relay(None, self.upstream))
 
     async def _run_bench(self, bench: Bench) -> None:
         """Ask one chat as for any client, and show both sides of its answer."""
@@ -117,7 +117,7 @@ class Exchange:
         await bench.read_body(settings.max_body_bytes, settings.timeouts.request_s)
         self.course.read = clock()
         bench.become(CHAT_PATH)
-        await until_gone(bench, bench.answer(self._answer_chat(read_chat(bench.body))))
+        await bench.attend(bench.answer(self._answer_chat(read_chat(bench.body))))
 
     async def _answer_chat(self, request: ChatRequest) -> None:
         self.model = request.model

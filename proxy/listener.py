@@ -75,7 +75,7 @@ class ClientConnection(asyncio.Protocol):
         self._unset_timers()
         for cycle in (self._running, *self._waiting):
             if cycle is not None:
-                _leave(cycle)
+                cycle.leave()
         self._waiting.clear()
         self._flow.resume_writing()
         if exc is None:
@@ -233,7 +233,7 @@ class ClientConnection(asyncio.Protocol):
             if cycle is not self._running or cycle.response_started:
                 self._transport.close()
                 return
-            _leave(cycle)
+            cycle.leave()
         elif cycle is not None and not cycle.response_complete:
             self._end_after_last()
             return
@@ -258,10 +258,3 @@ class ClientConnection(asyncio.Protocol):
         self._flow.resume_reading()
         self._transport.write_eof()
         self._deadline = self._loop.call_later(LINGER_S, self._transport.close)
-
-
-def _leave(cycle: Cycle) -> None:
-    """Tell a request that its client is gone."""
-    if not cycle.response_complete:
-        cycle.disconnected = True
-        cycle.message_event.set()

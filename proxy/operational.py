@@ -24,7 +24,6 @@ _HEALTH = frozenset({b"/healthz", b"/readyz"})
 """The paths that need no key, as they come: another spelling of them is not one of them."""
 
 
-
 class Process(Protocol):
     """What is told of."""
 

@@ -8,12 +8,11 @@ the server and memory stays bounded (the figure is in `docs/transport.md`).
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from proxy import headers
 from proxy.asking import OK, Asking, Kind, late
 from proxy.chain import NO_DONE, Chain
-from proxy.client import ClientGoneError
 from proxy.course import clock
 from proxy.errors import BrokenError, StoppedError, UpstreamError
 from proxy.mask import Mask
@@ -24,7 +23,7 @@ from proxy.upstream import Answer
 from proxy.whole import Whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from proxy.client import Client
     from proxy.connection import Sink
@@ -240,22 +239,3 @@ class Relay:
     def _note_auto(self, prompt_seen: bool | None) -> None:
         if prompt_seen is False:
             self._notes.once("start: auto counts as leading: the model server does not tell the prompt")
-
-
-async def until_gone(client: Client, answering: Coroutine[Any, Any, None]) -> None:
-    """Run what answers a client; end it at once when the client leaves.
-
-    Raises:
-        ClientGoneError: the client left.
-    """
-    work = asyncio.create_task(answering)
-    gone = asyncio.create_task(client.gone())
-    try:
-        await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        gone.cancel()
-        work.cancel()
-        await asyncio.wait((work, gone))
-    if work.cancelled():
-        raise ClientGoneError
-    work.result()
