@@ -101,8 +101,11 @@ def choices(chunk: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
     listed = chunk.get("choices")
     if not isinstance(listed, list):
         return []
-    found = [(choice.get("index", 0), choice) for choice in listed if isinstance(choice, dict)]
-    return [(index, choice) for index, choice in found if type(index) is int]  # True is no index
+    return [
+        (index, choice)
+        for choice in listed
+        if isinstance(choice, dict) and type(index := choice.get("index", 0)) is int  # True is no index
+    ]
 
 
 def piece(
@@ -151,17 +154,18 @@ def is_bare(chunk: dict[str, Any]) -> bool:
 
     A null says nothing, nor does an empty content.
     """
-    if any(value is not None for key, value in chunk.items() if key not in ENVELOPE and key != "choices"):
-        return False
+    for key, value in chunk.items():
+        if value is not None and key not in ENVELOPE and key != "choices":
+            return False
     for choice in chunk["choices"]:
         if not isinstance(choice, dict) or not isinstance(choice.get("delta"), dict):
             return False
-        if any(value is not None for key, value in choice.items() if key not in ("index", "delta")):
-            return False
-        if any(
-            value is not None and (key, value) != ("content", "") for key, value in choice["delta"].items()
-        ):
-            return False
+        for key, value in choice.items():
+            if value is not None and key not in ("index", "delta"):
+                return False
+        for key, value in choice["delta"].items():
+            if value is not None and (key != "content" or value != ""):
+                return False
     return True
 
 

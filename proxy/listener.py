@@ -177,6 +177,8 @@ class ClientConnection(asyncio.Protocol):
         if cycle is not None and not cycle.response_complete:
             cycle.more_body = False
             cycle.message_event.set()
+            # Nothing more of it can come: what does is news of the client, if only that it left.
+            self._flow.resume_reading()
 
     def _go_on(self) -> None:
         """Go on with the next request once an answer is complete, or end the connection."""

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from proxy.spans import Span
 
 
+_SAYING = frozenset({"tool_calls", "function_call", "refusal"})
+
+
 @dataclass(frozen=True, slots=True)
 class Toolbox:
     """What calls are made with."""
@@ -51,7 +54,7 @@ def recover(
 
 def says_more(message: dict[str, Any]) -> bool:
     """Tell whether a delta or a message says something beside text: a call, a refusal, content of parts."""
-    if any(message.get(name) for name in ("tool_calls", "function_call", "refusal")):
+    if not _SAYING.isdisjoint(message) and any(message.get(name) for name in _SAYING):
         return True
     content = message.get("content")
     return bool(content) and not isinstance(content, str)

@@ -66,7 +66,9 @@ def decide_start(document: dict[str, Any], rule: Rule) -> Rule:
         before = Start.LEADING if inside_prompt else rule.start
         splitter = Splitter(replace(rule, start=before))
         splitter.feed(prefilled)
-        return replace(rule, start=Start.IMPLICIT if splitter.inside else before)
+        if splitter.inside:
+            return replace(rule, start=Start.IMPLICIT)
+        return replace(rule, start=before, prefill=prefilled if splitter.engaged else "")
     if rule.start is Start.IMPLICIT and _is_off(document):
         return replace(rule, start=Start.LEADING)
     return rule

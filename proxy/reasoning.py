@@ -10,10 +10,12 @@ from typing import Any
 
 from proxy import chat
 
+_FIELDS = frozenset(chat.REASONING_FIELDS)
+
 
 def is_native(message: dict[str, Any]) -> bool:
     """Tell whether the server parsed the reasoning itself: null, "" and [] prove nothing."""
-    return any(message.get(name) for name in chat.REASONING_FIELDS)
+    return not _FIELDS.isdisjoint(message) and any(message.get(name) for name in chat.REASONING_FIELDS)
 
 
 def place(message: dict[str, Any], content: Any, reasoning: str, names: tuple[str, ...]) -> dict[str, Any]:

@@ -163,3 +163,5 @@ class Rule:
     history: History = History.KEEP
     tool_call_recovery: ToolCallRecovery = ToolCallRecovery.OFF
     max_retries: int = 2
+    prefill: str = ""
+    """What of the answer the client wrote itself, with a block in it that it closed. It does not come again."""

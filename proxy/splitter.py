@@ -77,18 +77,17 @@ class Splitter:
         self._lead = ""
         self._block = Block("", 0, exact=False, keeps=False)  # the one being read, or the last one
         self._content = Content(SPACE_LIMIT, HOLD_LIMIT, code_aware=rule.code_aware)
-        self._engaged = False  # there was a block
+        self._begun = False  # there was a block, here or in the beginning that the client wrote
         self._opens = rule.start is Start.ANYWHERE  # an opener in content can count
         self._after_closer = False  # a closer that counted stands directly before _at
         self._orphans = 0  # closers that still belong to nested openers
         self._wrapper = Wrapper(rule.tags)
+        self.engaged = False
+        """Whether a block has been read, or is being read."""
         if rule.start is Start.IMPLICIT:
             self._enter("")
-
-    @property
-    def engaged(self) -> bool:
-        """Whether a block has been read, or is being read."""
-        return self._engaged
+        if rule.prefill:
+            self._pass_over(rule.prefill)
 
     @property
     def inside(self) -> bool:
@@ -190,6 +189,16 @@ class Splitter:
             self._base += self._at
             self._text = self._text[self._at :]
             self._at = 0
+
+    def _pass_over(self, text: str) -> None:
+        """Read the beginning of the answer, which the client wrote itself: nothing of it goes out."""
+        self._text = text
+        self._read(final=True)
+        self._content.release_hold()
+        self._content.indent.drop()
+        self._spans.take()
+        self._base = 0
+        self.engaged = False
 
     def _read_head(self, final: bool) -> bool:
         visible = VISIBLE.search(self._text, self._at)
@@ -315,7 +324,7 @@ class Splitter:
     def _meet_opener(self, marker: Found, final: bool) -> bool:
         following = self._text[marker.end : marker.end + 1]
         content = self._content
-        if not self._engaged or content.lines.blank or self._after_closer or following in ("\r", "\n"):
+        if not self._begun or content.lines.blank or self._after_closer or following in ("\r", "\n"):
             self._put(content.release_hold())
             self._enter(self._consume(marker.end))
             return True
@@ -350,7 +359,7 @@ class Splitter:
         keeps = self._rule.unterminated is Unterminated.CONTENT
         self._block = Block(marker, SPACE_LIMIT, exact=self._exact, keeps=keeps)
         self._state = _State.BLOCK
-        self._engaged = True
+        self.engaged = self._begun = True
         self._opens = self._rule.interleaved
 
     def _enter_held(self) -> None:

@@ -69,6 +69,18 @@ class Decoder:
         """Whether what comes next is the beginning of an event."""
         return self._begun and not (self._buffer or self._after_cr or self.overflow)
 
+    def take(self, chunk: bytes) -> Event | None:
+        """Take the next bytes if they are one event as servers write it, and return it; else take nothing.
+
+        So come most streams: an event in each read.
+        """
+        if self._buffer or self._after_cr or self.overflow or not _is_plain(chunk):
+            return None
+        if len(chunk) > self._max_event_bytes or not chunk.endswith(b"\n\n"):
+            return None
+        self._begun = True
+        return Event(chunk, chunk[6:-2])
+
     def feed(self, chunk: bytes) -> list[Event]:
         """Take the next bytes; return the events that they complete."""
         if self._is_whole(chunk):

@@ -215,7 +215,7 @@ class Stream:
         self._aligned = False  # what comes next begins an event
         self.overflow = False
         """An event was larger than allowed; nothing is read any more."""
-        self._seen: dict[tuple[bytes, bytes], bool] = {}  # what stood around texts; True: no run came of it
+        self._seen: dict[tuple[bytes, bytes], bool] = {}  # what stood around texts; True: more than once
 
     @property
     def done(self) -> bool:
@@ -234,6 +234,10 @@ class Stream:
                 made = run.feed(data)
                 if made is not None:
                     return made
+        event = self._decoder.take(data)
+        if event is not None:
+            self._aligned = True
+            return self._rewrite(event)
         made = self._feed_mixed(data)
         self._aligned, self.overflow = self._decoder.at_boundary, self._decoder.overflow
         return made
@@ -306,17 +310,16 @@ class Stream:
         start = raw.index(_KEY) + len(_KEY)
         text = _INSIDE.match(raw, start)
         around = raw[:start], raw[text.end() if text else start :]
-        if any(run.around == around for run in self._runs):
+        if self._seen.get(around):
             return
-        tried = self._seen.pop(around, None)
-        if tried is None:
-            self._seen[around] = False
-        elif not tried and (run := Run.learn(event, around, self._rewriter)):
-            self._runs = [run, *self._runs[: MAX_RUNS - 1]]
-        else:
-            self._seen[around] = True
+        seen_before = self._seen.pop(around, None) is not None
+        self._seen[around] = seen_before
         if len(self._seen) > MAX_RUNS:
             del self._seen[next(iter(self._seen))]
+        if seen_before and all(run.around != around for run in self._runs):
+            run = Run.learn(event, around, self._rewriter)
+            if run is not None:
+                self._runs = [run, *self._runs[: MAX_RUNS - 1]]
 
 
 def _is_whole(event: sse.Event) -> bool:

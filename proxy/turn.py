@@ -76,8 +76,10 @@ class Turn:
             delta = {}
         if reasoning.is_native(delta):
             return self._feed_native(choice, delta)
-        spans = recover(self._recovery, read(self._splitter, delta, choice), delta, choice)
         text = delta.get("content")
+        if not text and not choice.get("finish_reason") and not says_more(delta):
+            return [choice]
+        spans = recover(self._recovery, read(self._splitter, delta, choice), delta, choice)
         if isinstance(text, str) and text and self._splitter.engaged and not self._native:
             self._tally.engaged = True
         self._note(spans, delta, choice)

@@ -59,6 +59,20 @@ async def test_while_sending_the_request_nothing_was_begun(
 
 @both_ways
 @both_models
+@pytest.mark.parametrize("size", [70_000, 300_000, 700_000])
+async def test_after_a_large_request(model: str, leave: str, size: int) -> None:
+    """So large that the connection stopped reading on the way."""
+    script = Stall(b"")
+    async with raw_server(script) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
+        await client.send(wire.chat(model, pad="x" * size))
+        await script.sent()
+        go_away(client, leave)
+        await (await upstream.connection()).wait_peer_closed()
+        await proxy.served(1)
+
+
+@both_ways
+@both_models
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize(
     "sent", [b"", b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 200 OK\r\nco", JSON_HEAD, wire.STREAM_HEAD]
