@@ -164,4 +164,4 @@ class Rule:
     tool_call_recovery: ToolCallRecovery = ToolCallRecovery.OFF
     max_retries: int = 2
     prefill: str = ""
-    """What of the answer the client wrote itself, with a block in it that it closed. It does not come again."""
+    """The beginning of the answer, where the client wrote it and closed a block in it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -37,18 +38,14 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "said", "text", "expected", "fields"), ROWS, ids=[row[0] for row in ROWS])
+@pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
 @pytest.mark.parametrize("start", [Start.LEADING, Start.ANYWHERE], ids=lambda start: start.value)
 def test_it_goes_on_where_the_client_stopped(
-    start: Start,
-    name: str,
-    said: str,
-    text: str,
-    expected: list[tuple[Channel, str]],
-    fields: dict[str, object],
+    start: Start, row: tuple[str, str, str, list[Any], dict[str, Any]]
 ) -> None:
+    name, said, text, expected, fields = row
     prefill = said if said.startswith("<think>") else CLOSED + said
-    rule = Rule(start=start, prefill=prefill, **fields)  # type: ignore[arg-type]
+    rule = Rule(start=start, prefill=prefill, **fields)
     for cuts in cuts_of([text], random.Random(name), every_two_cut=40):
         assert run(Splitter(rule), [text], cuts, cut=False) == [expected], cuts
 
