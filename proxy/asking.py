@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
-from enum import Enum
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Self
 
 from proxy import headers
@@ -27,14 +27,17 @@ OK = 200
 class Kind(Enum):
     """How an answer can be read."""
 
-    STREAM = b"text/event-stream"
-    WHOLE = b"application/json"
+    STREAM = auto()
+    WHOLE = auto()
 
     @classmethod
     def of(cls, answer: Answer) -> Kind | None:
         """Return the kind of an answer, None if it is neither."""
-        content_type = (headers.find(answer.headers, b"content-type") or b"").lower()
-        return next((kind for kind in cls if content_type.startswith(kind.value)), None)
+        content_type = headers.find(answer.headers, b"content-type") or b""
+        return _KINDS.get(content_type.partition(b";")[0].strip().lower())
+
+
+_KINDS = {b"text/event-stream": Kind.STREAM, b"application/json": Kind.WHOLE}
 
 
 class Asking:

@@ -50,12 +50,15 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
 
 def find(headers: Headers, name: bytes) -> bytes | None:
     """Return the first value of a field, None without one."""
-    return next((value for key, value in headers if key == name), None)
+    for key, value in headers:
+        if key == name:
+            return value
+    return None
 
 
 def is_delimited(headers: Headers) -> bool:
     """Tell whether a body says where it ends, rather than ending with its connection."""
-    return any(key in (b"content-length", b"transfer-encoding") for key, _ in headers)
+    return find(headers, b"content-length") is not None or find(headers, b"transfer-encoding") is not None
 
 
 def is_open_ended(headers: Headers) -> bool:

@@ -17,6 +17,7 @@ from urllib.parse import unquote
 import httptools
 
 from proxy.errors import HeaderSizeError, MalformedError, ProxyError
+from proxy.headers import find
 
 if TYPE_CHECKING:
     from proxy.headers import Headers
@@ -49,9 +50,7 @@ class RequestHead(NamedTuple):
     @property
     def waits(self) -> bool:
         """Whether the client may wait for leave to send the body (RFC 9110, 10.1.1)."""
-        return self.version == "1.1" and any(
-            name == b"expect" and value.lower() == b"100-continue" for name, value in self.headers
-        )
+        return self.version == "1.1" and (find(self.headers, b"expect") or b"").lower() == b"100-continue"
 
     def scope(self) -> dict[str, Any]:
         """Return it as ASGI has it, less what the connection knows."""

@@ -161,9 +161,10 @@ class Relay:
         self, answer: Answer, body: Source, fields: Headers, stream: Stream | Rounds
     ) -> None:
         client, course, tally, mask = self._client, self._course, self._tally, self._make_mask()
+        put, feed = client.put, stream.feed
 
         def take(data: bytes) -> bool:
-            takes_more = client.put(stream.feed(mask.feed(data) if mask else data))
+            takes_more = put(feed(mask.feed(data) if mask else data))
             if course.content is None and tally.content_chars:
                 course.content = clock()
             if stream.overflow:
@@ -176,7 +177,7 @@ class Relay:
         try:
             await self._pour(answer, body, fields, take)
             if mask:
-                client.put(stream.feed(mask.finish()))
+                put(feed(mask.finish()))
             if not stream.done and not headers.is_delimited(answer.headers):
                 # The end of the connection is all that ended it: only [DONE] could tell it from a cut.
                 raise BrokenError(NO_DONE)

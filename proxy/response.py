@@ -51,12 +51,12 @@ class Rewriter:
 
     def feed(self, event: sse.Event) -> list[sse.Event]:
         """Take the next event of a stream; return the events that take its place."""
-        chunk = chat.read_chunk(event.data)
-        if chunk is None:
-            if not chat.is_done(event.data):
-                return [event]
+        if chat.is_done(event.data):
             self.done = True
             return [*self._flush(cut=False), event]
+        chunk = chat.read_chunk(event.data)
+        if chunk is None:
+            return [event]
         made = self._flush(cut=True) if chat.is_error(chunk) else []
         hidden = self._read_prompt(chunk)
         changed: dict[int, dict[str, Any]] = {}

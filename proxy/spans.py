@@ -61,6 +61,8 @@ class Spans:
 
     def take(self) -> list[Span]:
         """Return the spans, and begin anew."""
+        if not self._found:
+            return []
         spans = [Span(channel, "".join(pieces), end) for channel, pieces, end in self._found]
         self._found.clear()
         return spans

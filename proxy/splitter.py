@@ -25,7 +25,7 @@ Some families wrap the answer in a pair of its own: a `Wrapper` knows what of it
 
 from __future__ import annotations
 
-from enum import Enum, auto
+from enum import IntEnum, auto
 from typing import TYPE_CHECKING
 
 from proxy.block import Block
@@ -50,7 +50,7 @@ HOLD_LIMIT = 8192
 """Code points within which a mid-line opener has to find its closer, both markers included."""
 
 
-class _State(Enum):
+class _State(IntEnum):
     HEAD = auto()
     BLOCK = auto()
     CONTENT = auto()
@@ -98,7 +98,8 @@ class Splitter:
         """Take the next piece of text; return what is now certain."""
         self._text += text
         self._read(final=False)
-        self._put(self._content.expire(self._base + len(self._text) + 1))
+        if self._content.hold:
+            self._put(self._content.expire(self._base + len(self._text) + 1))
         return self._spans.take()
 
     def lane(self) -> Lane | None:

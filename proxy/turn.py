@@ -89,7 +89,7 @@ class Turn:
         if not isinstance(text, str) or not text:
             return [*(chat.piece(choice, self._write(span)) for span in spans), choice]
         start, self._consumed = self._consumed, self._consumed + len(text)
-        if [(span.channel, span.text) for span in spans] == [(Channel.CONTENT, text)]:
+        if len(spans) == 1 and spans[0][:2] == (Channel.CONTENT, text):
             return [choice]
         last = spans.pop() if spans else Span(Channel.CONTENT, "", 0)
         if last.channel is Channel.REASONING:
