@@ -25,7 +25,7 @@ TEXT = SPLITTING | {"calls"}
 WIRE = {"sse", "chat", "logprobs", "headers", "gate", "errors", "reply", "intake"}
 TURN = {
     *("prompt", "history", "request", "tools", "reasoning", "promotion", "turn", "message", "response"),
-    *("stream", "offline", "tally", "texts", "retries", "rounds", "joint", "whole"),
+    *("runs", "stream", "offline", "tally", "texts", "retries", "rounds", "joint", "whole"),
 }
 PURE = TEXT | WIRE | TURN
 CONCLUSIONS = {f"doctor/{name}" for name in ("sample", "evidence", "questions", "verdict", "leaks")}
