@@ -26,6 +26,7 @@ from proxy.page.bench import Bench
 from proxy.page.site import PATHS, show
 from proxy.report import RequestReport, measure
 from proxy.running import Running, stopped
+from proxy.splitter import Splitter
 from proxy.telemetry import LOGGER, Notes, log_request
 from proxy.world import World
 
@@ -90,6 +91,13 @@ class App:
         from proxy.metrics import Metrics  # noqa: PLC0415
 
         return Metrics(self._share)
+
+    def prepare(self) -> None:
+        """Make what is made once, when it is first needed: else the first request waits for it."""
+        _ = self.metrics
+        for entry in self.world.settings.entries:
+            tags = entry.rule.tags
+            Splitter(entry.rule).feed(f"{tags.openers[0]}a{tags.closers[0]}b{tags.openers[0]}")
 
     def report(self, report: RequestReport) -> None:
         """Log and count a request that is over."""

@@ -57,7 +57,6 @@ def serve(source: Source, announcement: str = "think-proxy on {url}", *, workers
         sys.exit(1)
 
     def announce() -> None:
-        _spare_the_collector()
         sys.stdout.write(f"{announcement.format(url=endpoint.url)}\n")
         sys.stdout.flush()
 
@@ -79,8 +78,9 @@ def serve(source: Source, announcement: str = "think-proxy on {url}", *, workers
         sys.exit(code)
 
 
-def _spare_the_collector() -> None:
-    """Tell it that what was imported and built so far stays: it need not look at that again."""
+def _settle(app: App) -> None:
+    """Spare the first request what can be done before it, and the collector what stays for good."""
+    app.prepare()
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -115,9 +115,13 @@ async def _serve_alone(source: Source, endpoint: Endpoint, announce: Callable[[]
         app.metrics.count_reload(ok=is_good)
         return is_good
 
+    def begin() -> None:
+        announce()
+        _settle(app)
+
     following = loop.create_task(follow(source, is_asked, apply))
     try:
-        await server.run(announce)
+        await server.run(begin)
     finally:
         following.cancel()
         if traces is not None:
@@ -126,10 +130,6 @@ async def _serve_alone(source: Source, endpoint: Endpoint, announce: Callable[[]
 
 def _run_worker(sockets: list[socket.socket], settings: Settings, share: Share, wire: socket.socket) -> None:
     """Serve as one of several, and obey the parent."""
-
-    def announce() -> None:
-        _spare_the_collector()
-        wire.sendall(READY)
 
     async def main() -> None:
         traces = open_traces()
@@ -141,13 +141,17 @@ def _run_worker(sockets: list[socket.socket], settings: Settings, share: Share, 
             if not reload(app, server, settings):
                 app.metrics.count_reload(ok=False)  # one that is good is counted by the parent, once
 
+        def begin() -> None:
+            wire.sendall(READY)
+            _settle(app)
+
         loop = asyncio.get_running_loop()
         # Whoever signals all processes at once (a terminal, systemd) signals the parent too: twice is once.
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, server.stop)
         obeying = loop.create_task(obey(wire, server, apply))
         try:
-            await server.run(announce)
+            await server.run(begin)
         finally:
             obeying.cancel()
             if traces is not None:
