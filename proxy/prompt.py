@@ -58,9 +58,11 @@ def decide_start(document: dict[str, Any], rule: Rule) -> Rule:
     templates that know none.
     """
     inside_prompt = rule.start in (Start.IMPLICIT, Start.AUTO)
+    prefilled = _prefilled(document)
+    if prefilled is None and not inside_prompt:
+        return rule
     if _is_bound(document, rule.tags):
         return replace(rule, start=Start.LEADING) if inside_prompt else rule
-    prefilled = _prefilled(document)
     if prefilled is not None:
         # The client began the answer itself: only it knows where.
         before = Start.LEADING if inside_prompt else rule.start
