@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Self
 
@@ -60,7 +59,7 @@ class Asking:
         self._running = running
         self._notes = notes
         self._reads = reads
-        self._held = AsyncExitStack()
+        self._answer: Answer | None = None
         self.answer_s = upstream.timeouts.answer_s
         """Seconds for each answer, up to the beginning of a stream; 0 for any."""
 
@@ -72,12 +71,14 @@ class Asking:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Leave the last answer."""
-        await self.leave()
+        self.leave()
 
-    async def leave(self) -> None:
+    def leave(self) -> None:
         """Give the connection of the answer back if its body was read to its end, else close it."""
         self._running.answer = None
-        await self._held.aclose()
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            answer.leave()
 
     async def send(self, body: bytes) -> Answer:
         """Send the client's request with this body; return the answer when its head is there.
@@ -87,10 +88,8 @@ class Asking:
         """
         client = self._client
         target = client.path + (b"?" + client.query if client.query else b"")
-        answer = await self._held.enter_async_context(
-            await self._upstream.send(client.method, target, self._make_fields(len(body)), body)
-        )
-        self._running.answer = answer
+        answer = await self._upstream.send(client.method, target, self._make_fields(len(body)), body)
+        self._answer = self._running.answer = answer
         return answer
 
     async def send_again(self, body: bytes, kind: Kind) -> tuple[Answer, Source]:
@@ -111,7 +110,7 @@ class Asking:
         Raises:
             UpstreamError: there is none in time, or not one that can be read.
         """
-        await self.leave()
+        self.leave()
         try:
             async with asyncio.timeout(self.answer_s or None):
                 answer, source = await self.send_again(body, Kind.WHOLE)

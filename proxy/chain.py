@@ -72,7 +72,7 @@ class Chain:
             self._limit.reschedule(0)
 
     async def _begin(self, body: bytes) -> None:
-        await self._asking.leave()
+        self._asking.leave()
         self._running.answer = self
         answer_s = self._asking.answer_s
         try:

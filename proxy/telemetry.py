@@ -28,11 +28,13 @@ def log_request(report: RequestReport) -> None:
     """Write one line for a request, with the fields that say something."""
     level = logging.WARNING if report.outcome in ("failed", "broken") else logging.INFO
     if LOGGER.isEnabledFor(level):
-        said = ((name, getattr(report, name)) for name in RequestReport.__slots__)
-        fields = {
-            name: round(value, 6) if isinstance(value, float) else value for name, value in said if value
-        }
-        LOGGER.log(level, "request", extra={"fields": fields})
+        fields = {}
+        for name in RequestReport.__slots__:
+            if value := getattr(report, name):
+                fields[name] = round(value, 6) if isinstance(value, float) else value
+        # As `log` would, but for looking up who calls, which is a fifth of it.
+        extra = {"fields": fields}
+        LOGGER.handle(LOGGER.makeRecord(LOGGER.name, level, "", 0, "request", (), None, extra=extra))
 
 
 class Notes:

@@ -62,6 +62,10 @@ class Answer:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Give the connection back when the body was read to its end, else close it."""
+        self.leave()
+
+    def leave(self) -> None:
+        """Give the connection back when the body was read to its end, else close it."""
         self._upstream.release(self._connection)
 
     async def read(self) -> bytes:
