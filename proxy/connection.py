@@ -169,11 +169,11 @@ class Connection(asyncio.Protocol):
             self.close()  # bytes behind an answer belong to nobody
             return
         try:
-            reply.feed(data)
+            has_body = reply.feed(data)
         except BrokenError as error:
             self.fail(error)
             return
-        if reply.unread:
+        if has_body:
             # Only bytes of the body show that the server is at work.
             self._deadline = self._loop.time() + self._timeout_s
             if self._sink is None:

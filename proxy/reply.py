@@ -68,8 +68,8 @@ class Reply:
         """Whether the answer ended where it said, on a connection that may carry another one."""
         return self.complete and self._persistent
 
-    def feed(self, data: bytes) -> None:
-        """Take the next bytes of an answer that is not complete.
+    def feed(self, data: bytes) -> bool:
+        """Take the next bytes of an answer that is not complete; tell whether there is something to `take`.
 
         Raises:
             BrokenError: this is not HTTP/1.1, or larger than allowed.
@@ -85,13 +85,14 @@ class Reply:
             self._fault = self._fault or f"The model server sent what is not HTTP/1.1 ({error})."
         if self.complete:
             del self._body[self._end :]  # bytes behind an answer belong to nobody
-            return
+            return bool(self._body)
         if len(self._body) > pieces:
             self._idle_bytes = 0
         if self._idle_bytes > MAX_HEAD_BYTES:
             self._fault = self._fault or f"The model server sent a header larger than {MAX_HEAD_BYTES} bytes."
         if self._fault is not None:
             raise BrokenError(self._fault)
+        return bool(self._body)
 
     def feed_eof(self, *, clean: bool) -> None:
         """Take the end of the connection, a `clean` one or not.

@@ -54,6 +54,8 @@ class Notes:
 
 def configure(log: Log) -> None:
     """Send the log to standard error in the configured form."""
+    # Nothing of this is told, and each record would ask for it.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     target = logging.StreamHandler(sys.stderr)
     target.setFormatter(_JsonFormatter() if log.format is LogFormat.JSON else _TextFormatter())
     for name in ("think_proxy", *_LIBRARIES):
