@@ -1,4 +1,5 @@
 # The builder makes a virtual environment from the locks; the final stage is the slim base and that directory.
+# The base is a tag, and moves with the patch releases of Python and Debian: a new build brings their fixes.
 FROM python:3.13-slim AS builder
 
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
