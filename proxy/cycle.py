@@ -41,8 +41,8 @@ class Cycle(RequestResponseCycle):
             del self.scope["extensions"]
 
     def leave(self) -> None:
-        """Take notice that the client is gone."""
-        if self.response_complete:
+        """Take notice that the client is gone, the first time it is told."""
+        if self.response_complete or self.disconnected:
             return
         self.disconnected = True
         self.message_event.set()

@@ -73,15 +73,21 @@ class ClientConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell every request that its client is gone."""
         self._unset_timers()
-        for cycle in (self._running, *self._waiting):
-            if cycle is not None:
-                cycle.leave()
-        self._waiting.clear()
-        self._flow.resume_writing()
+        self._leave()
         if exc is None:
             self._transport.close()
         self._traffic.connections.discard(self)
         self._traffic.lost.set()
+
+    def eof_received(self) -> None:
+        """End what a client asked for that sends no more: it is gone, by our rule.
+
+        Where it is still owed an answer, what it did not read is dropped: sending that first could take for
+        ever, and the model server would work on.
+        """
+        if self._is_owed:
+            self._leave()
+            self._transport.abort()
 
     def pause_writing(self) -> None:
         """Let answers wait for the client to read."""
@@ -135,6 +141,12 @@ class ClientConnection(asyncio.Protocol):
     def _is_answered(self) -> bool:
         return self._last is None or self._last.response_complete
 
+    @property
+    def _is_owed(self) -> bool:
+        """Whether the client would still get an answer, or the rest of one, to a request."""
+        cycle = self._running
+        return cycle is not None and not (cycle.response_complete or cycle.disconnected)
+
     def _begin(self, head: RequestHead) -> None:
         """Run a request, or let it wait for the answer before its own."""
         cycle = Cycle(
@@ -187,6 +199,14 @@ class ClientConnection(asyncio.Protocol):
             if self._waiting:
                 self._run(self._waiting.popleft())
             self._set_timers()
+
+    def _leave(self) -> None:
+        """Tell every request that its client is gone."""
+        for cycle in (self._running, *self._waiting):
+            if cycle is not None:
+                cycle.leave()
+        self._waiting.clear()
+        self._flow.resume_writing()
 
     # Timers
 
