@@ -249,8 +249,13 @@ class ClientConnection(asyncio.Protocol):
         self._is_deaf = True
         self._unset_timers()
         cycle = self._last
+        if self._waiting and self._intake.phase is Phase.BODY:
+            self._waiting.pop()  # its body does not come any more
+            self._last = self._waiting[-1] if self._waiting else self._running
+            self._end_after_last()
+            return
         if self._intake.phase is Phase.BODY and cycle is not None:
-            if cycle is not self._running or cycle.response_started:
+            if cycle.response_started:
                 self._transport.close()
                 return
             cycle.leave()

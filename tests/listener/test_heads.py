@@ -289,6 +289,37 @@ async def test_nonsense_behind_a_request_does_not_spoil_its_answer() -> None:
         assert await client.rest() == b""
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("requests", [1, 2, 4])
+async def test_a_body_that_breaks_off_does_not_spoil_the_answers_before_its_own(
+    requests: int, at_once: bool
+) -> None:
+    go = asyncio.Event()
+
+    async def script(_: RawRequest, reader: StreamReader, writer: StreamWriter) -> None:
+        while True:
+            writer.write(wire.STREAM_HEAD + wire.chunk(b"some"))
+            await go.wait()
+            writer.write(wire.chunk(b"more") + wire.LAST_CHUNK)
+            await read_request(reader)
+
+    head = wire.request("/v1/embeddings", b"", "transfer-encoding: chunked")
+    pieces = [head, b"3\r\nabc\r\n", b"no length\r\n"]
+    async with raw_server(script) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
+        await client.send(wire.request("/v1/embeddings", b"1") * requests)
+        await client.head()
+        assert await client.piece() == b"some"
+        for piece in [b"".join(pieces)] if at_once else pieces:
+            await client.send(piece)
+            async with proxy.connect() as other:
+                await other.ask(wire.request("/healthz"))  # what came before it has been read by then
+        go.set()
+        assert [await client.piece(), await client.piece()] == [b"more", b""]
+        assert [(await client.reply()).body for _ in range(requests - 1)] == [b"somemore"] * (requests - 1)
+        assert await client.rest() == b""
+        await proxy.served(requests)
+
+
 async def test_too_many_requests_at_once_end_the_connection() -> None:
     async with raw_server(echo) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
         await client.send(b"".join(wire.request("/v1/embeddings", b"%d" % number) for number in range(100)))
