@@ -16,10 +16,9 @@ import sys
 import time
 from contextlib import suppress
 from functools import partial
-from traceback import format_tb
 from typing import TYPE_CHECKING
 
-from proxy.telemetry import LOGGER
+from proxy.telemetry import LOGGER, describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,8 +88,7 @@ def _run_child(serve: Callable[[socket.socket], None], wire: socket.socket) -> N
         serve(wire)
         code = 0
     except BaseException as fault:  # noqa: BLE001 - this is the outermost frame of the process
-        place = "".join(format_tb(fault.__traceback__))
-        LOGGER.error("a worker failed: %s\n%s", type(fault).__name__, place)
+        LOGGER.error("a worker failed: %s", describe(fault))
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
