@@ -113,15 +113,19 @@ async def test_a_client_that_sends_for_ever_is_left(monkeypatch: pytest.MonkeyPa
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         b"GET /v1/models HTTP/2.0\r\n\r\n",
         b"GET /v1/models\r\n\r\n",
-        b"GET /v1/\xff HTTP/1.1\r\n\r\n",
+        b"GET /v1/\xff HTTP/1.1\r\nhost: a\r\n\r\n",
+        b"GET /v1/models HTTP/1.1\r\n\r\n",
+        b"GET /v1/models HTTP/1.1\r\nhost: a\r\nhost: a\r\n\r\n",
+        b"GET /v1/models HTTP/1.0\r\nhost: a\r\nHOST: b\r\n\r\n",
+        b"GET /v1/models HTTP/1.1\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\n",
         b"GET //:x HTTP/1.1\r\nhost : a\r\n\r\n",
-        b"POST /v1/embeddings HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
-        b"POST /v1/embeddings HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
-        b"POST /v1/embeddings HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
-        b"POST /v1/embeddings HTTP/1.1\r\ntransfer-encoding: gzip\r\n\r\n",
-        b"POST /v1/embeddings HTTP/1.1\r\ntransfer-encoding: gzip, chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
-        b"POST /v1/embeddings HTTP/1.1\r\ntransfer-encoding: x\r\ntransfer-encoding:chunked\r\n\r\n0\r\n\r\n",
-        b"POST /v1/embeddings HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        b"POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: -1\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip, chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: x\r\ntransfer-encoding:chunked\r\n\r\n0\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
         b"GET /v1/models HTTP/1.1\r\nhost: a\r\n folded\r\n\r\n",
         b"CONNECT evil.test:80 HTTP/1.1\r\nhost: evil.test:80\r\n\r\nGET /v1/models HTTP/1.1\r\n\r\n",
     ],
@@ -135,7 +139,9 @@ async def test_what_is_no_request_is_refused_in_the_envelope(raw: bytes) -> None
 async def test_a_refusal_is_logged_without_what_came(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "think_proxy")
     async with proxying(NOBODY) as proxy, proxy.connect() as client:
-        reply = await client.ask(b"GET /planted-secret HTTP/1.1\r\nauthorization : planted-secret\r\n\r\n")
+        reply = await client.ask(
+            b"GET /planted-secret HTTP/1.1\r\nhost: a\r\nauthorization : planted-secret\r\n\r\n"
+        )
     (record,) = [it for it in caplog.records if it.message == "request"]
     assert record.fields["error"] == "malformed_request"
     assert record.fields["request_id"] == reply.header("x-request-id")
@@ -160,7 +166,7 @@ async def test_half_a_head_waits_no_longer_than_a_request_may(part: bytes | None
 @pytest.mark.parametrize(
     ("begin", "drop"),
     [
-        (b"GET /v1/models HTTP/1.1\r\nx-long: ", b"a"),
+        (b"GET /v1/models HTTP/1.1\r\nhost: a\r\nx-long: ", b"a"),
         (b"GET /v1/models HTTP/1.1\r\n", b"x: y\r\n"),
         (b"", b"\r\n"),
         (wire.request("/v1/embeddings", None, "content-length: 9999999", method="POST"), b"a"),

@@ -30,7 +30,10 @@ TOOLS = [
             "ac",
         ),
         ({"type": "allowed_tools", "tools": [TOOLS[1], {"function": {"name": ["a"]}}]}, "b"),
-        ({"type": "allowed_tools", "tools": [{"tools": [TOOLS[0]]}, {"allowed_tools": {"tools": TOOLS}}]}, ""),
+        (
+            {"type": "allowed_tools", "tools": [{"tools": [TOOLS[0]]}, {"allowed_tools": {"tools": TOOLS}}]},
+            "",
+        ),
         ({"type": "allowed_tools", "allowed_tools": 1}, ""),
         ([], ""),
     ],
