@@ -10,7 +10,6 @@ import asyncio
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from secrets import token_hex
-from traceback import format_tb
 from typing import TYPE_CHECKING
 
 from starlette.middleware.cors import CORSMiddleware
@@ -27,7 +26,7 @@ from proxy.page.site import PATHS, show
 from proxy.report import RequestReport, measure
 from proxy.running import Running, stopped
 from proxy.splitter import Splitter
-from proxy.telemetry import LOGGER, Notes, log_request
+from proxy.telemetry import LOGGER, Notes, describe, log_request
 from proxy.world import World
 
 if TYPE_CHECKING:
@@ -174,9 +173,7 @@ class App:
                 await client.refuse(stopped())
         except Exception as fault:  # noqa: BLE001 - the last resort: the client gets an answer, the log the place
             outcome, error = "failed", ProxyError.code
-            # Only the place: the message of an exception may quote a prompt.
-            place = "".join(format_tb(fault.__traceback__))
-            LOGGER.error("internal error: %s\n%s", type(fault).__name__, place)
+            LOGGER.error("internal error: %s", describe(fault))
             if not client.status:
                 await client.refuse(ProxyError("The proxy failed on this request; its log says where."))
         finally:

@@ -98,6 +98,7 @@ class Asking:
         Raises:
             UpstreamError: there is none, or not one of this kind that can be read.
         """
+        self._client.headers = headers.without(self._client.headers, headers.DIGESTS)
         answer = await self.send(body)
         source = self.open(answer) if answer.status == OK and Kind.of(answer) is kind else None
         if source is None:

@@ -2,13 +2,14 @@
 
 Chunks and answers stay the dictionaries they were parsed to, so that fields nobody knows here keep
 their place. JSON is read with orjson; what it refuses or rounds but Python's servers can write (NaN,
-lone surrogates, integers beyond 64 bits) goes through the standard library, which keeps it.
+lone surrogates, integers beyond 64 bits) goes through the standard library, which keeps it. So does a
+number beyond a double (1e400), as its text: the standard library would write one as `Infinity`.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Self
 
 import orjson
 
@@ -29,7 +30,21 @@ _LONG_NUMBER = b"0" * 19
 
 
 class _Number(float):
-    """A number that orjson would write as null, and therefore refuses in this guise."""
+    """A number with its text: orjson, which would write it as null if it is not finite, asks for that."""
+
+    __slots__ = ("text",)
+    text: str
+
+    def __new__(cls, text: str) -> Self:
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+
+def _keep(value: Any) -> orjson.Fragment:
+    if isinstance(value, _Number):
+        return orjson.Fragment(value.text)
+    raise TypeError
 
 
 def read_json(data: bytes, *, exact: bool = True) -> Any:
@@ -55,7 +70,7 @@ def read_json(data: bytes, *, exact: bool = True) -> Any:
 def write_json(value: Any) -> bytes:
     """Write JSON on one line, without spaces."""
     try:
-        return orjson.dumps(value)
+        return orjson.dumps(value, default=_keep)
     except TypeError:
         return json.dumps(value, separators=(",", ":")).encode()
 

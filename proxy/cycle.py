@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from email.utils import formatdate
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
@@ -13,6 +16,16 @@ if TYPE_CHECKING:
 
 OUTLET = "think_proxy.outlet"
 """An ASGI extension: the way of a body to the client without a message for each piece, see `Client`."""
+
+
+def write_date() -> bytes:
+    """Return the time as the `Date` field has it (RFC 9110, 6.6.1)."""
+    return _write_date(int(time.time()))
+
+
+@lru_cache(maxsize=1)
+def _write_date(second: int) -> bytes:
+    return formatdate(second, usegmt=True).encode()
 
 
 class Cycle(RequestResponseCycle):
@@ -41,8 +54,8 @@ class Cycle(RequestResponseCycle):
             del self.scope["extensions"]
 
     def leave(self) -> None:
-        """Take notice that the client is gone."""
-        if self.response_complete:
+        """Take notice that the client is gone, the first time it is told."""
+        if self.response_complete or self.disconnected:
             return
         self.disconnected = True
         self.message_event.set()
@@ -81,7 +94,10 @@ class Cycle(RequestResponseCycle):
                 # Whether the body that was not asked for still comes, nobody can tell (RFC 9110, 10.1.1).
                 self.keep_alive = False
             if not self.keep_alive and b"connection" not in names:
-                message["headers"] = [*fields, (b"connection", b"close")]  # older uvicorns do not say it
+                fields.append((b"connection", b"close"))  # older uvicorns do not say it
+            if b"date" not in names:
+                fields.append((b"date", write_date()))
+            message["headers"] = fields
         elif message["type"] == "http.response.body":
             if self._ends_by_close:
                 self.expected_content_length = len(message.get("body", b""))

@@ -139,8 +139,9 @@ class Exchange:
             self.course.elsewhere_s = clock() - asked
             plan = replace(plan, rule=settled)
         del request  # parsed, it takes several times its bytes, and a stream may run for long
-        if plan:
+        if plan and plan.body is not self._client.body:
             self._client.body = plan.body
+            self._client.headers = headers.without(self._client.headers, headers.DIGESTS)
         await self._relay(plan, upstream)
 
     async def _relay(self, plan: Plan | None, upstream: Upstream) -> None:

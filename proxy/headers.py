@@ -32,17 +32,10 @@ _NOT_UPSTREAM = frozenset(
     {b"host", b"content-length", b"expect", b"cookie", b"http2-settings", b"x-request-id"}
 )
 _NOT_DOWNSTREAM = frozenset({b"set-cookie", b"x-request-id"})
-_OF_THE_BODY = frozenset(
-    {
-        b"content-length",
-        b"content-encoding",
-        b"content-md5",
-        b"content-digest",
-        b"repr-digest",
-        b"digest",
-        b"etag",
-    }
-)
+DIGESTS = frozenset({b"content-md5", b"content-digest", b"repr-digest", b"digest"})
+"""Fields that hold for the very bytes of a body."""
+
+_OF_THE_BODY = DIGESTS | {b"content-length", b"content-encoding", b"etag"}
 _OF_THE_STREAM = frozenset({b"cache-control", b"x-accel-buffering"})
 _CORS_PREFIX = b"access-control-"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")

@@ -162,6 +162,9 @@ class Intake:
         self._check_size(self._head_bytes + len(method))
         if version not in ("1.0", "1.1") or method == "CONNECT":
             raise MalformedError("HTTP/1.1 is spoken here, and no tunnel is opened.")
+        hosts = sum(name == b"host" for name, _ in self._headers)
+        if hosts > 1 or (not hosts and version == "1.1"):
+            raise MalformedError("A request of HTTP/1.1 has one Host field (RFC 9112, 3.2).")
         if self._parser.should_upgrade():
             return
         codings = [value.lower() for name, value in self._headers if name == b"transfer-encoding"]

@@ -73,15 +73,21 @@ class ClientConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell every request that its client is gone."""
         self._unset_timers()
-        for cycle in (self._running, *self._waiting):
-            if cycle is not None:
-                cycle.leave()
-        self._waiting.clear()
-        self._flow.resume_writing()
+        self._leave()
         if exc is None:
             self._transport.close()
         self._traffic.connections.discard(self)
         self._traffic.lost.set()
+
+    def eof_received(self) -> None:
+        """End what a client asked for that sends no more: it is gone, by our rule.
+
+        Where it is still owed an answer, what it did not read is dropped: sending that first could take for
+        ever, and the model server would work on.
+        """
+        if self._is_owed:
+            self._leave()
+            self._transport.abort()
 
     def pause_writing(self) -> None:
         """Let answers wait for the client to read."""
@@ -134,6 +140,12 @@ class ClientConnection(asyncio.Protocol):
     @property
     def _is_answered(self) -> bool:
         return self._last is None or self._last.response_complete
+
+    @property
+    def _is_owed(self) -> bool:
+        """Whether the client would still get an answer, or the rest of one, to a request."""
+        cycle = self._running
+        return cycle is not None and not (cycle.response_complete or cycle.disconnected)
 
     def _begin(self, head: RequestHead) -> None:
         """Run a request, or let it wait for the answer before its own."""
@@ -190,6 +202,14 @@ class ClientConnection(asyncio.Protocol):
                 self._run(self._waiting.popleft())
             self._set_timers()
 
+    def _leave(self) -> None:
+        """Tell every request that its client is gone."""
+        for cycle in (self._running, *self._waiting):
+            if cycle is not None:
+                cycle.leave()
+        self._waiting.clear()
+        self._flow.resume_writing()
+
     # Timers
 
     def _set_timers(self) -> None:
@@ -231,8 +251,13 @@ class ClientConnection(asyncio.Protocol):
         self._is_deaf = True
         self._unset_timers()
         cycle = self._last
+        if self._waiting and self._intake.phase is Phase.BODY:
+            self._waiting.pop()  # its body does not come any more
+            self._last = self._waiting[-1] if self._waiting else self._running
+            self._end_after_last()
+            return
         if self._intake.phase is Phase.BODY and cycle is not None:
-            if cycle is not self._running or cycle.response_started:
+            if cycle.response_started:
                 self._transport.close()
                 return
             cycle.leave()

@@ -84,14 +84,17 @@ class Pulse:
             wait_s = self._waiting_since + self._period_s - self._loop.time()
         if wait_s <= 0:
             wait_s = self._period_s
-            if self._comment is None or self._comment.done():
+            if self._is_between_events and (self._comment is None or self._comment.done()):
                 self._comment = self._loop.create_task(self._send())
         self._timer = self._loop.call_later(wait_s, self._beat)
+
+    @property
+    def _is_between_events(self) -> bool:
+        """Whether the client has whole events only, as long as `read` waits: what it read last was sent."""
+        return self._whole_events or not self._last or self._last.endswith(_ENDS)
 
     async def _send(self) -> None:
         client = self._client
         if not client.status:
             await client.start(*self._head)
-        elif not self._whole_events and self._last and not self._last.endswith(_ENDS):
-            return
         await client.write(COMMENT)

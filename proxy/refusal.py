@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from proxy.cycle import write_date
 from proxy.report import RequestReport
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def refuse(error: ProxyError, method: str, report: Callable[[RequestReport], Non
         b"content-type: application/json\r\n"
         b"content-length: %d\r\n"
         b"x-request-id: %b\r\n"
+        b"date: %b\r\n"
         b"connection: close\r\n\r\n"
-    ) % (len(body), request_id.encode())
+    ) % (len(body), request_id.encode(), write_date())
     return STATUS_LINE[error.status] + fields + (b"" if method == "HEAD" else body)

@@ -97,9 +97,9 @@ class Rewriter:
         for turn in self._turns.values():
             turn.leave_lane()
 
-    def finish(self) -> list[sse.Event]:
-        """End a stream that broke off, or that ended without saying so; return what was held."""
-        return self._flush(cut=True)
+    def finish(self, *, cut: bool = True) -> list[sse.Event]:
+        """End a stream that broke off, or (`cut` too) that ended without saying so; return what was held."""
+        return self._flush(cut=cut)
 
     def rewrite(self, answer: dict[str, Any]) -> bool:
         """Rewrite a whole answer in place; tell whether anything changed."""

@@ -10,6 +10,8 @@ withheld until the next one has something to say, and goes out after all if that
     an error or its end before that         the answer ends as the round before would have
     an error after that                     the answer breaks off, as any other would
 
+What it held counts: a round that ends or breaks off has said that too.
+
 `joint` makes the chunks of a further round those of the first one's answer.
 """
 
@@ -85,15 +87,19 @@ class Round:
 
     def feed(self, event: sse.Event) -> list[sse.Event]:
         """Take the next event; return the events that take its place."""
+        held: list[sse.Event] = []
         if self._joint is not None:
+            if self.failed:
+                return []
             chunk = chat.read_chunk(event.data)
-            ends = chat.is_error(chunk) if chunk else chat.is_done(event.data)
-            self.failed = self.failed or (ends and not self.stands)
+            if not self.stands and (chat.is_error(chunk) if chunk else chat.is_done(event.data)):
+                held = self._flush(cut=chunk is not None)
+                self.failed = not self.stands
             edited = None if self.failed else self._joint.edit(event, chunk)
             if edited is None:
-                return []
+                return held
             event = edited
-        made = self._rewriter.feed(event)
+        made = held + self._rewriter.feed(event)
         return made if self._decided and self.again is None else self._decide(event, made)
 
     def sum_up(self) -> None:
@@ -102,13 +108,18 @@ class Round:
 
     def finish(self) -> list[sse.Event]:
         """End a stream that ended; return what was held."""
-        made = self._rewriter.finish()
+        made = self._flush(cut=True)
         return made if self.again is None else self._withhold(made)
 
     def release(self) -> list[sse.Event]:
         """Ask no more: return what was withheld."""
         withheld, self.withheld, self.again = self.withheld, [], None
         return withheld
+
+    def _flush(self, *, cut: bool) -> list[sse.Event]:
+        """Return what was held; of a round that fails for all that, no white space outside the thinking."""
+        made = self._rewriter.finish(cut=cut)
+        return made if self.stands else [said for said, _ in map(divide, made) if said is not None]
 
     def _decide(self, event: sse.Event, made: list[sse.Event]) -> list[sse.Event]:
         left = self._rewriter.left
@@ -193,6 +204,8 @@ class Rounds:
 
     def fail(self) -> bool:
         """Give this round up; tell whether the answer can end as the round before would have ended."""
+        if not self.over and not self._round.stands:
+            self._ahead.append(self._stream.give_up())  # which may be what makes it stand
         if self.over or self._round.stands:
             return self.over
         self._tally.retry_failures += 1

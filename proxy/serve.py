@@ -20,7 +20,7 @@ from proxy.reload import follow
 from proxy.server import Server
 from proxy.settings import Listen, Settings
 from proxy.shares import open_shares
-from proxy.telemetry import LOGGER, configure
+from proxy.telemetry import LOGGER, configure, log_fault
 from proxy.traces import open_traces
 from proxy.worker import READY, obey
 from proxy.workers import Workers
@@ -94,8 +94,15 @@ def _raise_file_limit() -> None:
 
 
 def _run(main: Coroutine[Any, Any, None]) -> None:
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=make_loop) as runner:
         runner.run(main)
+
+
+def make_loop() -> asyncio.AbstractEventLoop:
+    """Return a new event loop, which logs what nobody caught without what it says."""
+    loop = uvloop.new_event_loop()
+    loop.set_exception_handler(log_fault)
+    return loop
 
 
 async def _serve_alone(source: Source, endpoint: Endpoint, announce: Callable[[], None]) -> None:

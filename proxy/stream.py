@@ -117,10 +117,13 @@ class Stream:
 
     def break_off(self, error: bytes) -> bytes:
         """End a stream that broke off: what was held goes out, then this error, and no end."""
-        # An event cut in the middle is no JSON: a client would stumble over it before it saw the error.
-        whole = [event for event in self._decoder.finish() if _is_whole(event)]
-        left = self._end(whole)
+        left = self.give_up()
         return left if self.done else left + sse.encode(error).raw
+
+    def give_up(self) -> bytes:
+        """End a stream that broke off; return what was held."""
+        # An event cut in the middle is no JSON: a client would stumble over it before it saw the error.
+        return self._end([event for event in self._decoder.finish() if _is_whole(event)])
 
     def _end(self, events: list[sse.Event]) -> bytes:
         made = [made for event in events for made in self._rewriter.feed(event)] + self._rewriter.finish()

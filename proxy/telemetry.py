@@ -6,18 +6,19 @@ import json
 import logging
 import sys
 import time
-from typing import TYPE_CHECKING
+from traceback import format_tb
+from typing import TYPE_CHECKING, Any
 
 from proxy.report import RequestReport
 from proxy.settings import Log, LogFormat
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from logging import LogRecord
-
 
 LOGGER = logging.getLogger("think_proxy")
 
-_LIBRARIES = ("uvicorn", "opentelemetry")
+_LIBRARIES = ("asyncio", "uvicorn", "opentelemetry")
 """Whose warnings are ours to log."""
 
 _NOT_SAID = "ASGI callable returned without completing response."
@@ -72,25 +73,50 @@ def _says_something(record: LogRecord) -> bool:
     return not str(record.msg).startswith(_NOT_SAID)
 
 
+def describe(fault: BaseException) -> str:
+    """Return the type of an exception and the places it came through, but not what it says.
+
+    The message of an exception may quote a prompt.
+    """
+    return f"{type(fault).__name__}\n{''.join(format_tb(fault.__traceback__))}".rstrip()
+
+
+def log_fault(_loop: AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log what nobody caught, as an event loop tells it (`loop.set_exception_handler`).
+
+    Its own words are left out as well: they show the task, with its exception, or a callback's arguments.
+    """
+    fault = context.get("exception")
+    if fault is None:
+        LOGGER.error("the event loop has found a fault")
+    else:
+        LOGGER.error("internal error outside of a request: %s", describe(fault))
+
+
 class _JsonFormatter(logging.Formatter):
     def format(self, record: LogRecord) -> str:
         line = {
-            "time": self.formatTime(record),
+            "time": _write_time(record),
             "level": record.levelname.lower(),
             "event": record.getMessage(),
         }
         line |= getattr(record, "fields", {})
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
+        if fault := _find_fault(record):
+            line["traceback"] = describe(fault)
         return json.dumps(line)
 
-    def formatTime(self, record: LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002, N802 - the base class's
-        seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        return f"{seconds}.{int(record.msecs):03d}Z"
 
-
-class _TextFormatter(_JsonFormatter):
+class _TextFormatter(logging.Formatter):
     def format(self, record: LogRecord) -> str:
         fields = "".join(f" {key}={value}" for key, value in getattr(record, "fields", {}).items())
-        line = f"{self.formatTime(record)} {record.levelname.lower()} {record.getMessage()}{fields}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        line = f"{_write_time(record)} {record.levelname.lower()} {record.getMessage()}{fields}"
+        return f"{line}\n{describe(fault)}" if (fault := _find_fault(record)) else line
+
+
+def _write_time(record: LogRecord) -> str:
+    seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+    return f"{seconds}.{int(record.msecs):03d}Z"
+
+
+def _find_fault(record: LogRecord) -> BaseException | None:
+    return record.exc_info[1] if record.exc_info else None

@@ -27,12 +27,12 @@ def read_tools(document: dict[str, Any]) -> dict[str, Any]:
 def _names(wanted: dict[str, Any]) -> list[Any]:
     """Return the names in a `tool_choice`: one function, or a list of allowed ones."""
     if isinstance(wanted.get("function"), dict):
-        return [wanted["function"].get("name")]
+        return [_name(wanted)]
     allowed = wanted.get("allowed_tools", wanted)
     listed = allowed.get("tools") if isinstance(allowed, dict) else None
-    return [
-        name
-        for tool in (listed if isinstance(listed, list) else [])
-        if isinstance(tool, dict)
-        for name in _names(tool)
-    ]
+    return [_name(tool) for tool in (listed if isinstance(listed, list) else [])]
+
+
+def _name(tool: Any) -> Any:
+    function = tool.get("function") if isinstance(tool, dict) else None
+    return function.get("name") if isinstance(function, dict) else None

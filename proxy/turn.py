@@ -148,6 +148,9 @@ class Turn:
         chunk, choice = self.last
         spans = self._recovery.feed(self._splitter.finish(cut=cut)) + self._recovery.finish(stopped=False)
         self._tally.count(spans)
+        self.said = self.said or any(
+            span.channel is Channel.CONTENT and VISIBLE.search(span.text) for span in spans
+        )
         spans = self._merge(spans)
         return [chat.excerpt(chunk, chat.piece(choice, self._write(span))) for span in spans]
 

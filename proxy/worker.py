@@ -14,11 +14,11 @@ import socket
 import struct
 import sys
 import time
+from contextlib import suppress
 from functools import partial
-from traceback import format_tb
 from typing import TYPE_CHECKING
 
-from proxy.telemetry import LOGGER
+from proxy.telemetry import LOGGER, describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,13 +63,10 @@ class Worker:
         except OSError:
             pass  # it has just ended
 
-    def take_note(self) -> bool:
-        """Read what it said; false when it says no more."""
-        try:
+    def take_note(self) -> None:
+        """Read what it said, if it says anything more."""
+        with suppress(OSError):
             self.is_ready |= self.wire.recv(1) == READY
-        except OSError:
-            return False
-        return self.is_ready
 
     def kill(self) -> None:
         """End it at once."""
@@ -91,8 +88,7 @@ def _run_child(serve: Callable[[socket.socket], None], wire: socket.socket) -> N
         serve(wire)
         code = 0
     except BaseException as fault:  # noqa: BLE001 - this is the outermost frame of the process
-        place = "".join(format_tb(fault.__traceback__))
-        LOGGER.error("a worker failed: %s\n%s", type(fault).__name__, place)
+        LOGGER.error("a worker failed: %s", describe(fault))
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -100,14 +96,19 @@ def _run_child(serve: Callable[[socket.socket], None], wire: socket.socket) -> N
 
 
 async def obey(wire: socket.socket, server: Server, reload: Callable[[Settings], object]) -> None:
-    """Carry out the commands of the parent; with its end, stop."""
-    reader, _ = await asyncio.open_unix_connection(sock=wire)
-    while command := await reader.read(1):
-        if command == STOP:
-            server.stop()
-        elif command == STOP_NOW:
-            server.stop_now()
-        elif command == RELOAD:
-            (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
-            reload(pickle.loads(await reader.readexactly(length)))  # noqa: S301 - our own parent wrote it
-    server.stop()
+    """Carry out the commands of the parent; with its end, stop, be it in the middle of a command."""
+    reader, writer = await asyncio.open_unix_connection(sock=wire)
+    try:
+        while command := await reader.read(1):
+            if command == STOP:
+                server.stop()
+            elif command == STOP_NOW:
+                server.stop_now()
+            elif command == RELOAD:
+                (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
+                reload(pickle.loads(await reader.readexactly(length)))  # noqa: S301 - our own parent wrote it
+    except (asyncio.IncompleteReadError, OSError):
+        pass  # it was killed
+    finally:
+        writer.close()
+        server.stop()

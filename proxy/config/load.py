@@ -31,6 +31,7 @@ _MESSAGES = {
     "missing": "is required",
     "string_type": "must be text; put numbers, true and false in quotes",
     "string_too_short": "must not be empty",
+    "string_too_long": "must not be longer than {max_length} characters",
     "too_short": "must not be empty",
     "greater_than_equal": "must be at least {ge:g}",
     "greater_than": "must be more than {gt:g}",

@@ -35,6 +35,11 @@ from proxy.rules import (
 )
 from proxy.settings import LogFormat, LogLevel  # noqa: TC001 (pydantic reads them)
 
+MAX_MARKER_CHARS = 128
+"""Code points: what finds a marker is a pattern as deep as it is long, and `re` reads some hundred levels."""
+
+Marker = Annotated[Text, Field(max_length=MAX_MARKER_CHARS)]
+
 TagsName = Annotated[str, WithJsonSchema({"type": "string", "enum": list(TAG_SETS)})]
 
 _RULE = Rule()
@@ -57,8 +62,8 @@ class ListenSection(Section):
 class TagsSection(Section):
     """A tag set of your own. Any of its closers ends a block, whichever opener began it."""
 
-    open: list[Text] = Field(min_length=1, description="What begins thinking, letter by letter.")
-    close: list[Text] = Field(min_length=1, description="What ends it.")
+    open: list[Marker] = Field(min_length=1, description="What begins thinking, letter by letter.")
+    close: list[Marker] = Field(min_length=1, description="What ends it.")
 
     @model_validator(mode="after")
     def _refuse_ambiguous(self) -> Self:

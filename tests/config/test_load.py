@@ -23,6 +23,7 @@ from proxy.rules import (
     Whitespace,
 )
 from proxy.settings import Cors, Entry, Listen, Log, LogFormat, LogLevel, Server, Settings, Timeouts
+from proxy.splitter import Channel, Splitter
 
 SHIPPED = Path(__file__).parents[2] / "config" / "proxy.yaml"
 
@@ -200,6 +201,16 @@ def test_tags_of_ones_own(
 ) -> None:
     settings = read(tmp_path, f"inlineThinkTagModels: [{{model: m, tags: {written}}}]", {"A": "<v>"})
     assert settings.entries[0].rule == Rule(tags=TagSet("custom", openers, closers))
+
+
+def test_the_longest_markers_of_ones_own_are_found(tmp_path: Path) -> None:
+    opener, closer = f"<{'a' * 126}>", f"</{'é' * 125}>"
+    (entry,) = read(
+        tmp_path, f"inlineThinkTagModels: [{{model: m, tags: {{open: ['{opener}'], close: ['{closer}']}}}}]"
+    ).entries
+    splitter = Splitter(entry.rule)
+    spans = [span for char in f"{opener}a{closer}b" for span in splitter.feed(char)] + splitter.finish()
+    assert [(span.channel, span.text) for span in spans] == [(Channel.REASONING, "a"), (Channel.CONTENT, "b")]
 
 
 def test_tags_of_ones_own_in_a_variable(tmp_path: Path) -> None:

@@ -55,6 +55,11 @@ REFUSED_TAGS = [
         [".open[0]: must not be empty", ".close[1]: must not be empty"],
     ),
     (
+        "long marker",
+        f"{{open: ['<{'a' * 127}>', '{'b' * 128}'], close: ['{'c' * 4000}']}}",
+        [f".{place}: must not be longer than 128 characters" for place in ("open[0]", "close[0]")],
+    ),
+    (
         "prefix",
         "{open: [<a, <ab], close: [</a>]}",
         [f": {AMBIGUOUS}open[0] is the beginning or the inside of open[1]"],

@@ -184,7 +184,8 @@ def requests(draw: st.DrawFn) -> bytes:
     """Draw something that looks like a request, more or less."""
     line = b" ".join([draw(METHODS), draw(TARGETS), draw(VERSIONS)])
     end = draw(st.sampled_from([b"\r\n", b"\r\n", b"\r\n", b"\n", b"\r"]))
-    return end.join([line, *draw(FIELDS), b"", b""]) + draw(BODIES)
+    host = draw(st.sampled_from([[b"host: a"], [b"host: a"], [b"host: a"], []]))
+    return end.join([line, *host, *draw(FIELDS), b"", b""]) + draw(BODIES)
 
 
 @st.composite
@@ -200,7 +201,8 @@ def conversations(draw: st.DrawFn) -> list[bytes]:
 @example([b"GET / HTTP/1.1\r\n"])
 @example(
     [
-        b"POST /v1/embeddings HTTP/1.1\r\nupgrade: h2c\r\nconnection: upgrade\r\ncontent-length: 5\r\n\r\n",
+        b"POST /v1/embeddings HTTP/1.1\r\nhost: a\r\nupgrade: h2c\r\n",
+        b"connection: upgrade\r\ncontent-length: 5\r\n\r\n",
         b"he",
     ]
 )
@@ -215,7 +217,7 @@ def test_a_client_that_ends_its_side(port: int, pieces: list[bytes]) -> None:
 @settings(max_examples=up_to(60), suppress_health_check=list(HealthCheck))
 @given(requests())
 @example(b"GET /v1/models HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
-@example(b"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: 5\r\nconnection: close\r\n\r\n")
+@example(b"POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\nconnection: close\r\n\r\n")
 def test_a_client_that_waits(port: int, raw: bytes) -> None:
     """It is told to go within the time that a request may take, a kept connection by one more request."""
     check(talk(port, [raw, wire.request("/healthz", None, "connection: close")], ends=False))

@@ -113,15 +113,19 @@ async def test_a_client_that_sends_for_ever_is_left(monkeypatch: pytest.MonkeyPa
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         b"GET /v1/models HTTP/2.0\r\n\r\n",
         b"GET /v1/models\r\n\r\n",
-        b"GET /v1/\xff HTTP/1.1\r\n\r\n",
+        b"GET /v1/\xff HTTP/1.1\r\nhost: a\r\n\r\n",
+        b"GET /v1/models HTTP/1.1\r\n\r\n",
+        b"GET /v1/models HTTP/1.1\r\nhost: a\r\nhost: a\r\n\r\n",
+        b"GET /v1/models HTTP/1.0\r\nhost: a\r\nHOST: b\r\n\r\n",
+        b"GET /v1/models HTTP/1.1\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\n",
         b"GET //:x HTTP/1.1\r\nhost : a\r\n\r\n",
-        b"POST /v1/embeddings HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
-        b"POST /v1/embeddings HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
-        b"POST /v1/embeddings HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
-        b"POST /v1/embeddings HTTP/1.1\r\ntransfer-encoding: gzip\r\n\r\n",
-        b"POST /v1/embeddings HTTP/1.1\r\ntransfer-encoding: gzip, chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
-        b"POST /v1/embeddings HTTP/1.1\r\ntransfer-encoding: x\r\ntransfer-encoding:chunked\r\n\r\n0\r\n\r\n",
-        b"POST /v1/embeddings HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        b"POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: -1\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip, chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: x\r\ntransfer-encoding:chunked\r\n\r\n0\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
         b"GET /v1/models HTTP/1.1\r\nhost: a\r\n folded\r\n\r\n",
         b"CONNECT evil.test:80 HTTP/1.1\r\nhost: evil.test:80\r\n\r\nGET /v1/models HTTP/1.1\r\n\r\n",
     ],
@@ -135,7 +139,9 @@ async def test_what_is_no_request_is_refused_in_the_envelope(raw: bytes) -> None
 async def test_a_refusal_is_logged_without_what_came(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "think_proxy")
     async with proxying(NOBODY) as proxy, proxy.connect() as client:
-        reply = await client.ask(b"GET /planted-secret HTTP/1.1\r\nauthorization : planted-secret\r\n\r\n")
+        reply = await client.ask(
+            b"GET /planted-secret HTTP/1.1\r\nhost: a\r\nauthorization : planted-secret\r\n\r\n"
+        )
     (record,) = [it for it in caplog.records if it.message == "request"]
     assert record.fields["error"] == "malformed_request"
     assert record.fields["request_id"] == reply.header("x-request-id")
@@ -160,7 +166,7 @@ async def test_half_a_head_waits_no_longer_than_a_request_may(part: bytes | None
 @pytest.mark.parametrize(
     ("begin", "drop"),
     [
-        (b"GET /v1/models HTTP/1.1\r\nx-long: ", b"a"),
+        (b"GET /v1/models HTTP/1.1\r\nhost: a\r\nx-long: ", b"a"),
         (b"GET /v1/models HTTP/1.1\r\n", b"x: y\r\n"),
         (b"", b"\r\n"),
         (wire.request("/v1/embeddings", None, "content-length: 9999999", method="POST"), b"a"),
@@ -287,6 +293,37 @@ async def test_nonsense_behind_a_request_does_not_spoil_its_answer() -> None:
     async with raw_server(echo) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
         assert (await client.ask(wire.request("/v1/embeddings", b"one") + b"nonsense\r\n\r\n")).body == b"one"
         assert await client.rest() == b""
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("requests", [1, 2, 4])
+async def test_a_body_that_breaks_off_does_not_spoil_the_answers_before_its_own(
+    requests: int, at_once: bool
+) -> None:
+    go = asyncio.Event()
+
+    async def script(_: RawRequest, reader: StreamReader, writer: StreamWriter) -> None:
+        while True:
+            writer.write(wire.STREAM_HEAD + wire.chunk(b"some"))
+            await go.wait()
+            writer.write(wire.chunk(b"more") + wire.LAST_CHUNK)
+            await read_request(reader)
+
+    head = wire.request("/v1/embeddings", b"", "transfer-encoding: chunked")
+    pieces = [head, b"3\r\nabc\r\n", b"no length\r\n"]
+    async with raw_server(script) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
+        await client.send(wire.request("/v1/embeddings", b"1") * requests)
+        await client.head()
+        assert await client.piece() == b"some"
+        for piece in [b"".join(pieces)] if at_once else pieces:
+            await client.send(piece)
+            async with proxy.connect() as other:
+                await other.ask(wire.request("/healthz"))  # what came before it has been read by then
+        go.set()
+        assert [await client.piece(), await client.piece()] == [b"more", b""]
+        assert [(await client.reply()).body for _ in range(requests - 1)] == [b"somemore"] * (requests - 1)
+        assert await client.rest() == b""
+        await proxy.served(requests)
 
 
 async def test_too_many_requests_at_once_end_the_connection() -> None:

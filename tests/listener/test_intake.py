@@ -89,14 +89,14 @@ def test_a_request_is_its_head_its_body_and_its_end() -> None:
     ],
 )
 def test_who_waits_for_leave(line: bytes, version: bytes, waits: bool) -> None:
-    (head, _) = Intake().feed(b"GET / HTTP/%b\r\n%b\r\n\r\n" % (version, line), LIMIT)
+    (head, _) = Intake().feed(b"GET / HTTP/%b\r\nhost: a\r\n%b\r\n\r\n" % (version, line), LIMIT)
     assert isinstance(head, RequestHead)
     assert head.waits is waits
 
 
 @pytest.mark.parametrize("target", [b"http://host", b"http://host?a"])
 def test_an_absolute_target_without_a_path_means_the_root(target: bytes) -> None:
-    (head, _) = Intake().feed(b"GET %b HTTP/1.1\r\n\r\n" % target, LIMIT)
+    (head, _) = Intake().feed(b"GET %b HTTP/1.1\r\nhost: a\r\n\r\n" % target, LIMIT)
     assert isinstance(head, RequestHead)
     assert head.path == b"/"
 

@@ -29,12 +29,24 @@ TOOLS = [
             {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [TOOLS[0], TOOLS[2], 1]}},
             "ac",
         ),
+        ({"type": "allowed_tools", "tools": [TOOLS[1], {"function": {"name": ["a"]}}]}, "b"),
+        (
+            {"type": "allowed_tools", "tools": [{"tools": [TOOLS[0]]}, {"allowed_tools": {"tools": TOOLS}}]},
+            "",
+        ),
         ({"type": "allowed_tools", "allowed_tools": 1}, ""),
         ([], ""),
     ],
 )
 def test_the_choice_narrows_the_tools(wanted: Any, names: str) -> None:
     assert "".join(read_tools({"tools": TOOLS, "tool_choice": wanted})) == names
+
+
+def test_a_choice_may_be_nested_as_deeply_as_it_likes() -> None:
+    wanted: dict[str, Any] = {}
+    for _ in range(10_000):
+        wanted = {"tools": [wanted]}
+    assert read_tools({"tools": TOOLS, "tool_choice": wanted}) == {}
 
 
 def test_each_tool_has_its_schema() -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
 import pytest
 
+from proxy.rules import History, Rule, Start
+from proxy.settings import Entry
 from tests.servers import raw_server
 from tests.transport import wire
 from tests.transport.proxying import LISTED, PLAIN, proxying
@@ -106,7 +111,73 @@ async def test_hop_by_hop_fields_of_an_answer_end_here(model: str, stream: bool)
     }
     assert (reply.header("x-kept"), reply.header("server")) == ("3", "vllm")
     assert reply.header("openai-processing-ms") == "7"
-    assert reply.header("date") is None  # the server sent none, and we are not the origin
+
+
+DATE = "Sun, 06 Nov 1994 08:49:37 GMT"
+
+
+@both_models
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("sent", [DATE, None])
+async def test_an_answer_has_the_date_that_the_server_gave_it_or_ours(
+    model: str, stream: bool, sent: str | None
+) -> None:
+    fields = [f"Date: {sent}"] if sent else []
+    parts = [put_in(wire.STREAM_HEAD, *fields), STREAM] if stream else [put_in(ANSWERS[model], *fields)]
+    async with (
+        raw_server(serve(*parts)) as upstream,
+        proxying(upstream.url) as proxy,
+        proxy.connect() as client,
+    ):
+        began = datetime.now(UTC).replace(microsecond=0)
+        reply = await client.ask(wire.chat(model, stream=stream))
+    (told,) = [value for name, value in reply.headers if name == "date"]
+    if sent:
+        assert told == sent
+    else:
+        assert began <= parsedate_to_datetime(told) <= datetime.now(UTC)
+
+
+OURS = {
+    "/healthz": wire.request("/healthz"),
+    "/_proxy/": wire.request("/_proxy/"),
+    "a redirect": wire.request("/_proxy"),
+    "a refusal": wire.request("/nothing"),
+    "no server": wire.chat(PLAIN),
+    "no request": b"nonsense\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("request_", OURS.values(), ids=OURS.keys())
+async def test_an_answer_of_our_own_has_a_date(request_: bytes) -> None:
+    async with proxying("http://127.0.0.1:9") as proxy, proxy.connect() as client:
+        began = datetime.now(UTC).replace(microsecond=0)
+        reply = await client.ask(request_)
+    (told,) = [value for name, value in reply.headers if name == "date"]
+    assert began <= parsedate_to_datetime(told) <= datetime.now(UTC)
+    assert told.endswith(" GMT")
+
+
+DIGESTS = ["content-digest", "repr-digest", "digest", "content-md5"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "is_changed"),
+    [(Rule(), False), (Rule(history=History.DROP), True), (Rule(start=Start.AUTO), True), (None, False)],
+)
+async def test_digests_of_a_body_go_no_further_than_that_body(rule: Rule | None, is_changed: bool) -> None:
+    entries = () if rule is None else (Entry(LISTED, rule),)
+    messages = [{"role": "assistant", "content": "a", "reasoning": "b"}, {"role": "user", "content": "c"}]
+    sent = wire.chat(LISTED, *(f"{name}: x" for name in DIGESTS), messages=messages)
+    async with (
+        raw_server(serve(ANSWERS[LISTED])) as upstream,
+        proxying(upstream.url, entries=entries) as proxy,
+    ):
+        async with proxy.connect() as client:
+            await client.ask(sent)
+        seen = upstream.requests[-1]
+    assert (seen.body != sent.partition(b"\r\n\r\n")[2]) == is_changed
+    assert [name for name, _ in seen.headers if name in DIGESTS] == ([] if is_changed else DIGESTS)
 
 
 @both_models

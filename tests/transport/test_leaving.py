@@ -141,8 +141,9 @@ async def test_while_the_server_still_reads_the_request(model: str) -> None:
         await asyncio.wait_for(left.wait(), WAIT_S)
 
 
+@both_ways
 @both_models
-async def test_while_it_does_not_read(model: str) -> None:
+async def test_while_it_does_not_read(model: str, leave: str) -> None:
     blocked = asyncio.Event()
 
     async def script(_: RawRequest, __: StreamReader, writer: StreamWriter) -> None:
@@ -162,8 +163,27 @@ async def test_while_it_does_not_read(model: str) -> None:
     ):
         await client.send(wire.chat(model, stream=True))
         await asyncio.wait_for(blocked.wait(), WAIT_S)
-        client.abort()
+        go_away(client, leave)
         await (await upstream.connection()).wait_peer_closed()
+        await proxy.served(1)
+        await asyncio.wait_for(proxy.traffic.quiet(), WAIT_S)
+
+
+async def test_a_complete_answer_is_read_to_its_end_behind_a_half_close() -> None:
+    answer = wire.whole("x" * 8_000_000)  # more than the buffers between the two hold
+
+    async def script(_: RawRequest, __: StreamReader, writer: StreamWriter) -> None:
+        writer.write(wire.answer(answer))
+
+    async with (
+        raw_server(script) as upstream,
+        proxying(upstream.url) as proxy,
+        proxy.connect(limit=1000) as client,
+    ):
+        await client.send(wire.chat(LISTED))
+        await proxy.served(1)
+        client.writer.write_eof()
+        assert (await client.reply()).body == answer
 
 
 async def test_a_connection_whose_client_left_is_not_used_again() -> None:

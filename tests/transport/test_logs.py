@@ -28,7 +28,8 @@ SECRET = "s3cret-planted"
 def log() -> Iterator[None]:
     """Give the loggers back as they were: `configure` is made for a process of its own."""
     loggers = [
-        logging.getLogger(name) for name in ("think_proxy", "uvicorn", "uvicorn.error", "opentelemetry")
+        logging.getLogger(name)
+        for name in ("think_proxy", "asyncio", "uvicorn", "uvicorn.error", "opentelemetry")
     ]
     kept = [(it, it.handlers[:], it.propagate, it.level, it.filters[:]) for it in loggers]
     yield

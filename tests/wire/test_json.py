@@ -43,7 +43,19 @@ def test_numbers_that_only_python_writes() -> None:
         chat.write_json(chat.read_json(b'{"a":NaN,"b":[Infinity,-Infinity]}'))
         == b'{"a":NaN,"b":[Infinity,-Infinity]}'
     )
-    assert math.isinf(json.loads(chat.write_json(chat.read_json(b"[1e999]")))[0])
+
+
+def test_numbers_beyond_a_double_are_written_as_they_came() -> None:
+    data = b'{"a":1e400,"b":[-1E+999,1.50,NaN],"c":0.12345678901234567890}'
+    read = chat.read_json(data)
+    assert (read["a"], read["b"][0]) == (math.inf, -math.inf)
+    assert chat.write_json(read) == data
+    assert chat.write_json({"usage": read}) == b'{"usage":%b}' % data
+
+
+def test_what_is_no_json_is_not_written() -> None:
+    with pytest.raises(TypeError):
+        chat.write_json({"a": object()})
 
 
 REFUSED = [
