@@ -70,7 +70,7 @@ def _build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="think-proxy",
         parents=[listening],
-        description="Gives thinking models behind vLLM or SGLang the reasoning fields that clients expect.",
+        description="Gives thinking models behind vLLM, SGLang or llama.cpp the fields that clients expect.",
         epilog="Without a command: serve if the configuration names an upstream, else demo.",
     )
     parser.add_argument("--version", action="version", version=f"think-proxy {__version__}")

@@ -1,7 +1,7 @@
 """Split one choice's text into reasoning and content, as it arrives.
 
 House rules: text in, spans out; no input makes it raise; a character is looked at a bounded number
-of times; nothing is held that the specification does not name (`docs/splitting.md`).
+of times; nothing is held that `docs/splitting.md` does not name.
 
 Theory of operation. Four states:
 

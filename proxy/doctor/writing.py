@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from proxy.settings import Entry as Listed
     from proxy.settings import Settings
 
-_HEAD = "# Made by `think-proxy doctor`. Every key: docs/configuration.md\n"
+_HEAD = "# Made by `think-proxy doctor`. Every key: docs/configuration-reference.md\n"
 
 
 class Written(NamedTuple):

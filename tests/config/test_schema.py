@@ -12,11 +12,8 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from pydantic.alias_generators import to_camel
 
 from proxy.config import describe
-from proxy.config.environment import name_variable
-from proxy.config.keys import list_keys
 from proxy.config.schema import build_schema, render_schema
 from proxy.rules import TAG_SETS, History, Rule, Start
 from proxy.settings import Cors, Entry, Server, Settings
@@ -143,23 +140,6 @@ def read_rows(heading: str) -> dict[str, list[str]]:
     lines = [line for line in section.splitlines() if line.startswith("| `")]
     rows = [re.split(r"\s*(?<!\\)\|\s*", line)[1:-1] for line in lines]
     return {row[0].strip("`"): row[1:] for row in rows}
-
-
-def find_value(data: Any, key: str) -> Any:
-    for part in key.split("."):
-        data = data[part]
-    return data
-
-
-def test_the_documentation_lists_every_key_with_its_default_and_variable() -> None:
-    defaults = describe(Settings(cors=Cors(("*",))))
-    rows = read_rows("Keys")
-    built = list(list_keys())
-    assert list(rows) == [".".join(map(to_camel, path)) for path in built]
-    for path, (key, (default, variable, _)) in zip(built, rows.items(), strict=True):
-        assert variable == f"`{name_variable(path)}`"
-        if default not in {"", "required"}:
-            assert json.loads(default.strip("`")) == find_value(defaults, key), key
 
 
 def test_the_documentation_lists_every_key_of_an_entry() -> None:
