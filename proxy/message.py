@@ -144,7 +144,7 @@ def _split_parts(
             thoughts.append(thought)
             if rule.start is not Start.ANYWHERE:
                 # The prompt opened one block, not one in each part.
-                rule = replace(rule, start=Start.LEADING)
+                rule = replace(rule, start=Start.LEADING, prefill="")
         else:
             made.append(part)
     return made, "".join(thoughts)

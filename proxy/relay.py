@@ -143,13 +143,7 @@ class Relay:
         max_event_bytes = self._settings.max_event_bytes
         if plan.retries is not None:
             return Rounds(plan, plan.retries, self._tally, max_event_bytes=max_event_bytes)
-        return Stream(
-            plan.rule,
-            hides_prompt=plan.hides_prompt,
-            toolbox=plan.toolbox,
-            tally=self._tally,
-            max_event_bytes=max_event_bytes,
-        )
+        return Stream(plan.begin(self._tally), max_event_bytes)
 
     async def _pass(self, answer: Answer, body: Source, fields: Headers) -> None:
         """Relay an answer untouched. One that breaks off is left without an end, as it came."""

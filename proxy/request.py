@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from proxy import chat, history, prompt
 from proxy.errors import RequestError
 from proxy.promotion import EMPTY, Toolbox
+from proxy.response import Rewriter
 from proxy.retries import Retries, may_retry
 from proxy.rules import Start, ToolCallRecovery
 from proxy.tools import read_tools
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from proxy.rules import Rule
+    from proxy.tally import Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,10 @@ class Plan:
     """What tool calls left in the thinking are made with; empty where none are recovered."""
     retries: Retries | None = None
     """What asks again for a turn that left calls in its thinking, where the rule wants that."""
+
+    def begin(self, tally: Tally) -> Rewriter:
+        """Return what rewrites an answer to it; what is seen is counted in the tally."""
+        return Rewriter(self.rule, hides_prompt=self.hides_prompt, toolbox=self.toolbox, tally=tally)
 
 
 def read_chat(body: bytes) -> ChatRequest:

@@ -229,20 +229,9 @@ class Rounds:
         return b"".join([*self._take(), *withheld, self._stream.break_off(error)])
 
     def _begin(self, joint: Joint | None) -> None:
-        plan, limit = self._plan, self._max_event_bytes
-
-        def stand_before(rewriter: Rewriter) -> Round:
-            self._round = Round(rewriter, self._retries, self._tally, limit, joint)
-            return self._round
-
-        self._stream = Stream(
-            plan.rule,
-            hides_prompt=plan.hides_prompt,
-            toolbox=plan.toolbox,
-            tally=self._tally,
-            max_event_bytes=limit,
-            before=stand_before,
-        )
+        limit = self._max_event_bytes
+        self._round = Round(self._plan.begin(self._tally), self._retries, self._tally, limit, joint)
+        self._stream = Stream(self._round, limit)
 
     def _take(self) -> list[bytes]:
         ahead, self._ahead = self._ahead, []

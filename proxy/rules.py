@@ -6,8 +6,9 @@ produces a `Rule` per entry; the splitter and the rewriter take it and change no
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from typing import Any
 
 
 class Start(StrEnum):
@@ -149,6 +150,9 @@ TAG_SETS: dict[str, TagSet] = {
 """The table of tag sets, by the name that the configuration uses. Sources: `docs/families.md`."""
 
 
+_BY_REQUEST = "by request"
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """How one model's answers are split and its requests are sent. Frozen: a request keeps its own."""
@@ -163,5 +167,9 @@ class Rule:
     history: History = History.KEEP
     tool_call_recovery: ToolCallRecovery = ToolCallRecovery.OFF
     max_retries: int = 2
-    prefill: str = ""
+    prefill: str = field(default="", metadata={_BY_REQUEST: True})
     """The beginning of the answer, where the client wrote it and closed a block in it."""
+
+    def settings(self) -> dict[str, Any]:
+        """Return what a configuration says, by field; the rest is decided by each request."""
+        return {row.name: getattr(self, row.name) for row in fields(self) if _BY_REQUEST not in row.metadata}

@@ -9,16 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from proxy import chat, sse
-from proxy.promotion import EMPTY, Toolbox
-from proxy.response import Rewriter
 from proxy.runs import Run, find_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from proxy.response import Rewriter
     from proxy.rounds import Round
-    from proxy.rules import Rule
-    from proxy.tally import Tally
 
 MAX_RUNS = 8
 """Runs known at a time: choices that alternate have one each."""
@@ -29,24 +24,11 @@ _BLANK = b"\n\n"  # ends an event, as servers write it
 class Stream:
     """The straight line of a streamed answer."""
 
-    def __init__(
-        self,
-        rule: Rule,
-        *,
-        hides_prompt: bool,
-        max_event_bytes: int,
-        toolbox: Toolbox = EMPTY,
-        tally: Tally | None = None,
-        before: Callable[[Rewriter], Round] | None = None,
-    ) -> None:
-        """Begin an answer under a rule; see `Decoder` for the limit and `Rewriter` for the rest.
-
-        `before` makes what the events go through instead of the `Rewriter` alone.
-        """
+    def __init__(self, rewriter: Rewriter | Round, max_event_bytes: int) -> None:
+        """Begin an answer whose events go through a `Rewriter`; see `Decoder` for the limit."""
         self._max_event_bytes = max_event_bytes
         self._decoder = sse.Decoder(max_event_bytes)
-        rewriter = Rewriter(rule, hides_prompt=hides_prompt, toolbox=toolbox, tally=tally)
-        self._rewriter = before(rewriter) if before else rewriter
+        self._rewriter = rewriter
         self._runs: list[Run] = []
         self._aligned = False  # what comes next begins an event
         self.overflow = False

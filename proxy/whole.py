@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from proxy import chat
 from proxy.joint import Joint
-from proxy.response import Rewriter
 from proxy.texts import NAMES
 
 if TYPE_CHECKING:
@@ -38,9 +37,7 @@ class Whole:
         if document is None:
             self.body = body
             return None
-        rewriter = Rewriter(
-            plan.rule, hides_prompt=plan.hides_prompt, toolbox=plan.toolbox, tally=self._tally
-        )
+        rewriter = plan.begin(self._tally)
         changed = rewriter.rewrite(document)
         self.prompt_seen = rewriter.prompt_seen
         if self._joint is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from pydantic.alias_generators import to_camel
@@ -85,7 +84,7 @@ def _describe_server(server: Server) -> dict[str, Any]:
 
 def _describe_entry(entry: Entry) -> dict[str, Any]:
     """Return one entry with its whole rule."""
-    rule = {row.name: getattr(entry.rule, row.name) for row in fields(entry.rule)}
+    rule = entry.rule.settings()
     rule["tags"] = _describe_tags(entry.rule.tags)
     return {"model": entry.name} | {
         to_camel(name): str(value) if isinstance(value, str) else value for name, value in rule.items()

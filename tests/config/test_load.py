@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -125,7 +124,7 @@ log: {level: debug, format: json}
         history=History.INLINE,
         max_retries=5,
     )
-    sources = {row.name: "set here" for row in fields(Rule)}
+    sources = dict.fromkeys(rule.settings(), "set here")
     file = tmp_path / "proxy.yaml"
     assert read(tmp_path, text) == Settings(
         listen=Listen("0.0.0.0", 9, "/run/p.sock"),

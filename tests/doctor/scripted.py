@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from proxy.response import Rewriter
 from proxy.rules import ReasoningField, Rule, Start
 from proxy.stream import Stream
 
@@ -33,9 +34,7 @@ def recorded(name: str) -> bytes:
 
 def parsed(stream: bytes, reasoning_field: ReasoningField, start: Start = Start.LEADING) -> bytes:
     """The stream as a server with a reasoning parser would have sent it."""
-    line = Stream(
-        Rule(start=start, reasoning_field=reasoning_field), hides_prompt=False, max_event_bytes=1 << 20
-    )
+    line = Stream(Rewriter(Rule(start=start, reasoning_field=reasoning_field)), 1 << 20)
     return line.feed(stream) + line.finish()
 
 

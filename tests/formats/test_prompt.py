@@ -156,6 +156,22 @@ def test_a_prefilled_turn_says_where_its_answer_goes_on(content: Any, inside: bo
         assert prefilled(content, rule) is (Start.IMPLICIT if inside else otherwise)
 
 
+@pytest.mark.parametrize(
+    ("content", "read"),
+    [
+        ("<think>a</think>Hello", True),
+        ("<think>a</think>b\n<think>c", False),
+        ("Hello", False),
+        ("", False),
+    ],
+)
+@pytest.mark.parametrize("mode", Start)
+def test_a_block_that_the_client_closed_is_behind_the_answer(mode: Start, content: str, read: bool) -> None:
+    messages = [USER, {"role": "assistant", "content": content}]
+    document = {"model": "m", "messages": messages, "continue_final_message": True}
+    assert decide_start(document, Rule(start=mode)).prefill == (content if read else "")
+
+
 def test_anywhere_sees_an_open_block_anywhere_in_a_prefilled_turn() -> None:
     text = "Sure. <think>so"
     assert prefilled(text, Rule(start=Start.ANYWHERE)) is Start.IMPLICIT

@@ -85,7 +85,7 @@ def streamed(
 ) -> bytes:
     """What the client gets for a stream; the shortcut for runs and the full way give the same."""
     rule = rule or Rule()
-    stream = Stream(rule, hides_prompt=False, max_event_bytes=MAX_EVENT_BYTES, toolbox=toolbox(tools))
+    stream = Stream(Rewriter(rule, toolbox=toolbox(tools)), MAX_EVENT_BYTES)
     places = [0, *sorted(cuts), len(raw)]
     short = b"".join([*(stream.feed(raw[start:end]) for start, end in pairwise(places)), stream.finish()])
     decoder = sse.Decoder(MAX_EVENT_BYTES)

@@ -32,9 +32,7 @@ def count_stream(
     raw: bytes, rule: Rule, tools: Mapping[str, Any] = TOOLS, places: Iterable[int] = ()
 ) -> tuple[Tally, bytes]:
     tally = Tally()
-    stream = Stream(
-        rule, hides_prompt=False, max_event_bytes=MAX_EVENT_BYTES, toolbox=toolbox(tools), tally=tally
-    )
+    stream = Stream(Rewriter(rule, toolbox=toolbox(tools), tally=tally), MAX_EVENT_BYTES)
     out = b"".join(stream.feed(raw[start:end]) for start, end in pairwise([0, *sorted(places), len(raw)]))
     return tally, out + stream.finish()
 

@@ -36,7 +36,7 @@ def plan_for(name: str, kind: str, rule: Rule = PROMOTE, **fields: Any) -> Plan:
 
 
 def stream(name: str, plan: Plan) -> bytes:
-    made = Stream(plan.rule, hides_prompt=False, max_event_bytes=MAX_EVENT_BYTES, toolbox=plan.toolbox)
+    made = Stream(Rewriter(plan.rule, toolbox=plan.toolbox), MAX_EVENT_BYTES)
     return made.feed(load_stream(name)) + made.finish()
 
 

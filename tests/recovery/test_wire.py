@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from proxy.calls.finder import BLOCK_LIMIT
+from proxy.response import Rewriter
 from proxy.rules import ReasoningField, Rule
 from proxy.stream import Stream
 from tests.recovery.answers import (
@@ -147,7 +148,7 @@ def test_token_lists_stay_with_the_event_that_they_came_with() -> None:
 
 def show(form: Form, thought: str) -> list[str]:
     """The thinking that is shown after each character of it."""
-    stream = Stream(form.rule, hides_prompt=False, max_event_bytes=MAX_EVENT_BYTES, toolbox=toolbox())
+    stream = Stream(Rewriter(form.rule, toolbox=toolbox()), MAX_EVENT_BYTES)
     raw, shown = b"", []
     for char in form.before + thought:
         raw += stream.feed(event(chunk(choice({NATIVE if form.native else "content": char}))))

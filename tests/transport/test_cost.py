@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from proxy.connection import Connection
+from proxy.response import Rewriter
 from proxy.rules import Rule
 from proxy.stream import Stream
 from tests.wire.streams import MAX_EVENT_BYTES, choice, chunk, event
@@ -46,7 +47,7 @@ def calls(work: Callable[[], object]) -> tuple[int, int]:
 
 
 def begun(*, answer: bool) -> Stream:
-    stream = Stream(Rule(), hides_prompt=False, max_event_bytes=MAX_EVENT_BYTES)
+    stream = Stream(Rewriter(Rule()), MAX_EVENT_BYTES)
     stream.feed(OPENING)
     if answer:
         stream.feed(ANSWER)

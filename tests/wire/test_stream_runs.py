@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.response import Rewriter
 from proxy.rules import TAG_SETS, ReasoningField, Rule, Start, Unterminated, Whitespace
 from proxy.stream import Stream
 from proxy.tally import Tally
@@ -36,7 +37,7 @@ TAILS = (
 
 
 def run(raw: bytes, rule: Rule, places: Sequence[int] = ()) -> bytes:
-    stream = Stream(rule, hides_prompt=False, max_event_bytes=MAX_EVENT_BYTES)
+    stream = Stream(Rewriter(rule), MAX_EVENT_BYTES)
     made = [stream.feed(raw[start:end]) for start, end in pairwise([0, *sorted(places), len(raw)])]
     return b"".join([*made, stream.finish()])
 
@@ -139,7 +140,7 @@ def test_text_behind_an_error_counts_as_said() -> None:
     error = event({"error": {"message": "busy"}})
     parts = [say("<think>"), *[say("why")] * 3, error, *[say("so")] * 2, say("", finish="stop"), DONE]
     tally = Tally()
-    stream = Stream(Rule(), hides_prompt=False, max_event_bytes=MAX_EVENT_BYTES, tally=tally)
+    stream = Stream(Rewriter(Rule(), tally=tally), MAX_EVENT_BYTES)
     made = b"".join([*map(stream.feed, parts), stream.finish()])
     assert made == rewrite(b"".join(parts))
     assert (tally.reasoning_chars, tally.content_chars, tally.thinking_only) == (9, 4, 0)
