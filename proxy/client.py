@@ -81,12 +81,9 @@ class Client:
             ClientGoneError: the client left before the end.
         """
         length = int(headers.find(self.headers, b"content-length") or 0)
-        too_large = BodySizeError(
-            f"The request body is larger than {max_bytes} bytes (maxBodyBytes in the proxy's configuration)."
-        )
         waits = (headers.find(self.headers, b"expect") or b"").lower() == b"100-continue"
         if length > max_bytes and (waits or length > max_bytes + DISCARD_BYTES):
-            raise too_large
+            raise BodySizeError.beyond(max_bytes)
         pieces: list[bytes] = []
         size = 0
         try:
@@ -105,12 +102,9 @@ class Client:
                         pieces.append(piece)
         except TimeoutError:
             if size <= max_bytes:
-                raise RequestTimeoutError(
-                    f"The request was not complete after {timeout_s:g} seconds "
-                    "(timeouts.requestSeconds in the proxy's configuration)."
-                ) from None
+                raise RequestTimeoutError.after(timeout_s) from None
         if size > max_bytes:
-            raise too_large
+            raise BodySizeError.beyond(max_bytes)
         self.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def attend(self, answering: Coroutine[Any, Any, None]) -> None:

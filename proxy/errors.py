@@ -4,6 +4,7 @@ ProxyError                   status  code
 ├── RequestError                400  invalid_request
 │   ├── MalformedError          400  malformed_request
 │   ├── CredentialError         401  invalid_api_key
+│   ├── ForeignSiteError        403  foreign_site
 │   ├── PathError               404  not_found
 │   ├── ModelError              404  model_not_found
 │   ├── MethodError             405  method_not_allowed
@@ -20,6 +21,8 @@ ProxyError                   status  code
 """
 
 from __future__ import annotations
+
+from typing import Self
 
 from proxy import chat
 
@@ -65,6 +68,13 @@ class CredentialError(RequestError):
     headers = ((b"www-authenticate", b"Bearer"),)  # RFC 9110, 15.5.2
 
 
+class ForeignSiteError(RequestError):
+    """A browser asks for the operator's page on behalf of a site that is not this page."""
+
+    status = 403
+    code = "foreign_site"
+
+
 class PathError(RequestError):
     """The path is not one that the proxy forwards."""
 
@@ -94,6 +104,14 @@ class RequestTimeoutError(RequestError):
     code = "request_timeout"
     headers = ((b"connection", b"close"),)
 
+    @classmethod
+    def after(cls, limit_s: float) -> Self:
+        """Return the error for a request that was not complete in this time."""
+        return cls(
+            f"The request was not complete after {limit_s:g} seconds "
+            "(timeouts.requestSeconds in the proxy's configuration)."
+        )
+
 
 class BodySizeError(RequestError):
     """The request body is larger than allowed."""
@@ -101,6 +119,13 @@ class BodySizeError(RequestError):
     status = 413
     code = "request_too_large"
     headers = ((b"connection", b"close"),)
+
+    @classmethod
+    def beyond(cls, max_bytes: int) -> Self:
+        """Return the error for a body of more than this."""
+        return cls(
+            f"The request body is larger than {max_bytes} bytes (maxBodyBytes in the proxy's configuration)."
+        )
 
 
 class HeaderSizeError(RequestError):

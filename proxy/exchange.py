@@ -100,7 +100,7 @@ class Exchange:
         await client.read_body(settings.max_body_bytes, settings.timeouts.request_s)
         self.course.read = clock()
         if path == models.PATH and client.method in _READS and len(world.routes.upstreams) > 1:
-            await client.attend(models.list_models(client, world.routes))
+            await client.attend(models.list_models(client, world.routes, own_cors=settings.cors is not None))
             return
         if path == CHAT_PATH and client.method == "POST":
             await client.attend(self._answer_chat(read_chat(client.body)))

@@ -28,6 +28,11 @@ _HOP_BY_HOP = frozenset(
 CREDENTIALS = frozenset({b"authorization", b"x-api-key"})
 """Fields in which clients send their key."""
 
+CONDITIONS = frozenset(
+    {b"if-match", b"if-none-match", b"if-modified-since", b"if-unmodified-since", b"if-range", b"range"}
+)
+"""Fields that ask for an answer under a condition, or for a part of it (RFC 9110, 13 and 14)."""
+
 _NOT_UPSTREAM = frozenset(
     {b"host", b"content-length", b"expect", b"cookie", b"http2-settings", b"x-request-id"}
 )
@@ -37,7 +42,8 @@ DIGESTS = frozenset({b"content-md5", b"content-digest", b"repr-digest", b"digest
 
 _OF_THE_BODY = DIGESTS | {b"content-length", b"content-encoding", b"etag"}
 _OF_THE_STREAM = frozenset({b"cache-control", b"x-accel-buffering"})
-_CORS_PREFIX = b"access-control-"
+CORS_PREFIX = b"access-control-"
+"""Begins the fields that say which web pages may read an answer."""
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
 
 
@@ -137,7 +143,7 @@ def for_client(
         dropped |= _OF_THE_BODY
     kept = _end_to_end(headers, dropped)
     if own_cors:
-        kept = [field for field in kept if not field[0].startswith(_CORS_PREFIX)]
+        kept = [field for field in kept if not field[0].startswith(CORS_PREFIX)]
     if secret is not None:
         kept = [field for field in kept if secret not in field[1]]
     if stream:

@@ -30,7 +30,7 @@ class Joint:
     """The sum of the rounds so far; None if none has told any."""
 
     def extend(self, answers: Iterable[dict[str, Any]]) -> Joint:
-        """Take the end of a round, which `joined` made part of the whole."""
+        """Take the end of a round, which `join` made part of the whole."""
         named, usage = self.named, self.usage
         for answer in answers:
             named = named or {name: answer[name] for name in _NAMED if name in answer}

@@ -237,12 +237,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _expire(self, limit_s: float) -> None:
         self._deadline = None
-        self._refuse(
-            RequestTimeoutError(
-                f"The request was not complete after {limit_s:g} seconds "
-                "(timeouts.requestSeconds in the proxy's configuration)."
-            )
-        )
+        self._refuse(RequestTimeoutError.after(limit_s))
 
     # Ends
 

@@ -32,25 +32,40 @@ class _Listing:
         self.status = status
         self.fields = fields
         self.body = body
-        document = chat.read_object(body) if status == _OK else None
-        data = document.get("data") if document else None
-        self.models: list[dict[str, Any]] | None = (
-            [row for row in data if isinstance(row, dict) and isinstance(row.get("id"), str)]
-            if isinstance(data, list)
-            else None
-        )
+        self.models = read_list(body) if status == _OK else None
+
+    @property
+    def cors(self) -> Headers:
+        """What it lets web pages of other origins read."""
+        return [field for field in self.fields if field[0].startswith(headers.CORS_PREFIX)]
 
 
-async def list_models(client: Client, routes: Routes) -> None:
+def read_list(body: bytes) -> list[dict[str, Any]] | None:
+    """Return the models in a server's list, each with an `id`; None if that is no such list."""
+    document = chat.read_object(body)
+    data = document.get("data") if document else None
+    if not isinstance(data, list):
+        return None
+    return [row for row in data if isinstance(row, dict) and isinstance(row.get("id"), str)]
+
+
+async def list_models(client: Client, routes: Routes, *, own_cors: bool) -> None:
     """Answer with the models of all servers, each where requests for it go.
 
     A server that gives no list is left out: a field of the answer names it, and the log. Where all say
     no (to the client's key, it may be), the client gets what the first of them said.
 
+    Args:
+        client: who asks.
+        routes: the servers.
+        own_cors: cross-origin rules are made here. Without, the answer has those of the servers if all that
+            are in it have the same: none shows another one's models to a page that may not see them.
+
     Raises:
         UnreachableError: no server gave any answer.
     """
-    found = await asyncio.gather(*(_ask(client, upstream) for upstream in routes.upstreams))
+    asked = (_ask(client, upstream, own_cors=own_cors) for upstream in routes.upstreams)
+    found = await asyncio.gather(*asked)
     listings = list(zip(routes.upstreams, found, strict=True))
     missing = [upstream.name for upstream, listing in listings if listing is None or listing.models is None]
     if len(missing) == len(listings):
@@ -66,6 +81,9 @@ async def list_models(client: Client, routes: Routes) -> None:
         if routes.serves(upstream, row["id"])
     }
     fields = [(b"content-type", b"application/json"), (b"x-request-id", client.request_id)]
+    rules = [listing.cors for listing in found if listing is not None and listing.models is not None]
+    if all(rule == rules[0] for rule in rules):
+        fields += rules[0]
     if missing:
         fields.append((b"x-proxy-missing-upstreams", ", ".join(missing).encode()))
     try:
@@ -75,10 +93,10 @@ async def list_models(client: Client, routes: Routes) -> None:
     await _send(client, _OK, fields, body)
 
 
-async def _ask(client: Client, upstream: Upstream) -> _Listing | None:
+async def _ask(client: Client, upstream: Upstream, *, own_cors: bool) -> _Listing | None:
     try:
         async with asyncio.timeout(WAIT_S):
-            return await _read(client, upstream)
+            return await _read(client, upstream, own_cors=own_cors)
     except TimeoutError:
         reason = f"no answer within {WAIT_S:g} seconds"
     except UpstreamError as error:
@@ -89,9 +107,9 @@ async def _ask(client: Client, upstream: Upstream) -> _Listing | None:
     return None
 
 
-async def _read(client: Client, upstream: Upstream) -> _Listing:
+async def _read(client: Client, upstream: Upstream, *, own_cors: bool) -> _Listing:
     sent = headers.for_upstream(
-        client.headers,
+        headers.without(client.headers, headers.CONDITIONS),
         host=upstream.host,
         body_bytes=0,
         request_id=client.request_id,
@@ -99,21 +117,19 @@ async def _read(client: Client, upstream: Upstream) -> _Listing:
         api_key=upstream.api_key,
     )
     target = PATH + (b"?" + client.query if client.query else b"")
-    body = bytearray()
     async with await upstream.send("GET", target, sent, b"") as answer:
-        while part := await answer.read():
-            body += part
-            if len(body) > MAX_BYTES:
-                raise BrokenError(f"The list of models is larger than {MAX_BYTES} bytes.")
+        body = await answer.read_all(MAX_BYTES)
+        if body is None:
+            raise BrokenError(f"The list of models is larger than {MAX_BYTES} bytes.")
         fields = headers.for_client(
             answer.headers,
             request_id=client.request_id,
             stream=False,
             rewritten=True,
-            own_cors=True,
+            own_cors=own_cors,
             secret=upstream.api_key.encode() if upstream.api_key else None,
         )
-    listing = _Listing(answer.status, fields, cover(bytes(body), upstream.api_key))
+    listing = _Listing(answer.status, fields, cover(body, upstream.api_key))
     if listing.models is None:
         LOGGER.warning(
             "left out of the list of models",

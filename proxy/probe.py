@@ -144,11 +144,8 @@ class _Sender(NamedTuple):
             identity=True,
             api_key=self.upstream.api_key,
         )
-        answered = bytearray()
         async with await self.upstream.send("POST", path, sent, question) as answer:
-            while (part := await answer.read()) and len(answered) <= _MAX_ANSWER_BYTES:
-                answered += part
-            return answer.status, chat.read_object(bytes(answered)) or {}
+            return answer.status, chat.read_object(await answer.read_all(_MAX_ANSWER_BYTES)) or {}
 
 
 async def _ask(sender: _Sender, question: bytes, model: object) -> tuple[int, str | None]:

@@ -30,6 +30,9 @@ OFF_SWITCHES = (
 """Arguments of chat templates that switch thinking off, in order: Qwen's and GLM's, DeepSeek's and Kimi's,
 Command A's, MiniMax-M3's."""
 
+ON_SWITCHES = (("enable_thinking", True), ("thinking", True), ("thinking_mode", "enabled"))
+"""Those that switch it on where that is not the default."""
+
 _OFF_EFFORTS = ("none", "no_think")
 """Efforts that are none; the second is Hunyuan's."""
 

@@ -118,15 +118,6 @@ def make_plan(request: ChatRequest, rule: Rule, call_ids: Iterator[str] | None =
     )
 
 
-def read_model(body: bytes) -> str:
-    """Return the model that a chat completion request names.
-
-    Raises:
-        RequestError: the body is not a JSON object, or has no `model` string.
-    """
-    return read_chat(body).model
-
-
 def peek_model(body: bytes) -> str | None:
     """Return the model that a request to another endpoint names, None where there is none to find."""
     document = chat.read_object(body)

@@ -1,6 +1,6 @@
 """Ask again for a turn that left its tool calls in its thinking: what the next request says.
 
-Nothing is sent here. `Retries.ask` returns the body of the next request, and the relay sends it.
+Nothing is sent here. `Retries.ask` returns the body of the next request, and `asking` sends it.
 """
 
 from __future__ import annotations

@@ -77,6 +77,20 @@ class Answer:
         """
         return await self._connection.read()
 
+    async def read_all(self, max_bytes: int) -> bytes | None:
+        """Return the whole body as it came; None, with the rest unread, if it is larger than this.
+
+        Raises:
+            BrokenError: the server broke off.
+            SilentError: the server sent nothing for too long.
+        """
+        body = bytearray()
+        while part := await self.read():
+            body += part
+            if len(body) > max_bytes:
+                return None
+        return bytes(body)
+
     async def pour(self, sink: Sink, ready: Callable[[], Awaitable[None]]) -> int:
         """Give the rest of the body to a sink, see `Connection.pour`."""
         return await self._connection.pour(sink, ready)

@@ -12,6 +12,7 @@ from proxy import chat, headers
 from proxy.doctor.sample import Refusal, Sample, Sampler, error_message
 from proxy.doctor.trouble import CONNECT_S, TroubleError, explain_access, explain_failure, explain_list
 from proxy.errors import BrokenError, UpstreamError
+from proxy.models import read_list
 from proxy.probe import read_prompt_end
 from proxy.settings import Timeouts
 from proxy.upstream import Upstream
@@ -85,12 +86,10 @@ class ModelServer:
         page = await self._get(b"/v1/models")
         if trouble := explain_access(self.url, page.status, key_given=self._api_key is not None):
             raise trouble
-        document = chat.read_object(page.body) if page.status == _OK else None
-        data = document.get("data") if document else None
-        if not isinstance(data, list):
+        rows = read_list(page.body) if page.status == _OK else None
+        if rows is None:
             location = headers.find(page.headers, b"location")
             raise explain_list(self.url, page.status, location.decode("latin-1") if location else None)
-        rows = [row for row in data if isinstance(row, dict) and isinstance(row.get("id"), str)]
         models = {row["id"]: Model(row["id"], _read_root(row)) for row in rows}
         owner = next((row["owned_by"] for row in rows if isinstance(row.get("owned_by"), str)), "")
         return Listing(
@@ -117,7 +116,7 @@ class ModelServer:
                 fields = self._fields(len(body))
                 async with await self._upstream.send("POST", b"/v1/chat/completions", fields, body) as answer:
                     if answer.status != _OK:
-                        page = _Page(answer.status, answer.headers, await _read_all(answer))
+                        page = _Page(answer.status, answer.headers, await answer.read_all(_MAX_BYTES) or b"")
                         return Sample(refusal=self._refuse(page))
                     while not sampler.full and (data := await answer.read()):
                         watch()
@@ -158,7 +157,7 @@ class ModelServer:
                 asyncio.timeout(_LIST_S),
                 await self._upstream.send("GET", path, self._fields(0), b"") as answer,
             ):
-                return _Page(answer.status, answer.headers, await _read_all(answer))
+                return _Page(answer.status, answer.headers, await answer.read_all(_MAX_BYTES) or b"")
         except TimeoutError:
             raise TroubleError(
                 f"{self.url} did not answer {path.decode()} within {_LIST_S:g} seconds: is it overloaded?"
@@ -197,10 +196,3 @@ def _new_id() -> bytes:
 def _read_root(row: dict[str, Any]) -> str | None:
     root = row.get("root")
     return root if isinstance(root, str) and root != row["id"] else None
-
-
-async def _read_all(answer: Any) -> bytes:
-    body = bytearray()
-    while len(body) <= _MAX_BYTES and (part := await answer.read()):
-        body += part
-    return bytes(body)

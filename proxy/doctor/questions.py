@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from proxy.prompt import OFF_SWITCHES, PROMPT_TEXT
+from proxy.prompt import OFF_SWITCHES, ON_SWITCHES, PROMPT_TEXT
 
 FIRST_TOKENS = 256
 """Enough for most models to think about one sum, and to answer."""
@@ -25,7 +25,7 @@ _TOOL = {
 }
 
 _OFF = {"chat_template_kwargs": dict(OFF_SWITCHES)}
-_ON = {"chat_template_kwargs": {"enable_thinking": True, "thinking": True, "thinking_mode": "enabled"}}
+_ON = {"chat_template_kwargs": dict(ON_SWITCHES)}
 _TELLS_PROMPT = {f"return_{PROMPT_TEXT}": True}
 _KEEPS_SPECIAL = {"skip_special_tokens": False}
 

@@ -25,6 +25,7 @@ from proxy.config import render_entry
 from proxy.errors import BodySizeError, BrokenError, MethodError, ProxyError, RequestError, SilentError
 from proxy.page.document import GUARDS
 from proxy.page.origin import check_site
+from proxy.prompt import OFF_SWITCHES, ON_SWITCHES
 from proxy.settings import Settings
 from proxy.split_command import choose_entry
 
@@ -50,10 +51,8 @@ MAX_S = 900.0
 
 _OK = 200
 _FIELDS = frozenset({"model", "prompt", "thinking", "maxTokens", "rule", "entry"})
-_SWITCHES = {"default": None, "on": True, "off": False}
+_SWITCHES = {"default": None, "on": ON_SWITCHES, "off": OFF_SWITCHES}
 _RULES = ("inForce", "preset", "entry")
-_KWARGS = ("enable_thinking", "thinking")
-"""Arguments of chat templates that switch thinking: Qwen's and GLM's, DeepSeek's and Kimi's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,7 @@ def read_trial(body: bytes) -> Trial:
     }
     switch = _SWITCHES[thinking]
     if switch is not None:
-        request["chat_template_kwargs"] = dict.fromkeys(_KWARGS, switch)
+        request["chat_template_kwargs"] = dict(switch)
     return Trial(chat.write_json(request), model, str(rule), entry)
 
 

@@ -13,20 +13,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from proxy import headers
-from proxy.errors import RequestError
+from proxy.errors import ForeignSiteError
 
 if TYPE_CHECKING:
     from proxy.headers import Headers
 
 _PRIVATE_SUFFIXES = (".localhost", ".local", ".internal", ".home.arpa")
 """Names that the public DNS never has: RFC 6761, RFC 6762, RFC 8375, and ICANN's resolution of 2024-07-29."""
-
-
-class ForeignSiteError(RequestError):
-    """A browser asks on behalf of a site that is not this page."""
-
-    status = 403
-    code = "foreign_site"
 
 
 def check_site(fields: Headers, *, has_keys: bool) -> None:

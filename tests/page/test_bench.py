@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from proxy.page import bench
+from proxy.prompt import OFF_SWITCHES
 from proxy.settings import Server
 from tests.servers import raw_server
 from tests.transport import wire
@@ -73,8 +74,17 @@ async def test_both_sides_are_told_as_they_are() -> None:
         "messages": [{"role": "user", "content": "how?"}],
         "max_tokens": 7,
         "stream": True,
-        "chat_template_kwargs": {"enable_thinking": True, "thinking": True},
+        "chat_template_kwargs": {"enable_thinking": True, "thinking": True, "thinking_mode": "enabled"},
     }
+
+
+@pytest.mark.parametrize(("thinking", "is_off"), [("off", True), ("on", False), ("default", False)])
+async def test_the_switch_is_every_one_that_the_proxy_knows(thinking: str, is_off: bool) -> None:
+    async with raw_server(streaming(*SPLIT)) as upstream:
+        async with proxying(upstream.url) as proxy, proxy.connect() as client:
+            await client.ask(ask(thinking=thinking))
+        (request,) = upstream.requests
+    assert (request.json().get("chat_template_kwargs") == dict(OFF_SWITCHES)) == is_off
 
 
 async def test_what_is_told_is_what_a_client_gets() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from proxy.errors import RequestError
-from proxy.request import ChatRequest, make_plan, peek_model, read_chat, read_model
+from proxy.request import ChatRequest, make_plan, peek_model, read_chat
 from proxy.rules import History, Rule
 
 PLAIN = b'{ "model" : "m",\n "messages":[{"role":"assistant","content":"\\u00e9"}], "temperature":1.0}'
@@ -117,18 +117,15 @@ def test_what_is_no_json_object_is_refused(body: bytes) -> None:
     # How deep the standard library reads depends on its version: what it reads has no model.
     with pytest.raises(RequestError, match=r"JSON|no `model`"):
         read_chat(body)
-    with pytest.raises(RequestError, match=r"JSON|no `model`"):
-        read_model(body)
     assert peek_model(body) is None
 
 
 @pytest.mark.parametrize("model", [None, 5, ["m"], {}])
 def test_a_model_that_is_no_string_is_refused(model: Any) -> None:
     body = json.dumps({"model": model}).encode()
-    for read in (read_chat, read_model):
-        with pytest.raises(RequestError) as raised:
-            read(body)
-        assert raised.value.param == "model"
+    with pytest.raises(RequestError) as raised:
+        read_chat(body)
+    assert raised.value.param == "model"
     assert peek_model(body) is None
 
 
@@ -139,4 +136,4 @@ def test_a_request_without_a_model_is_refused() -> None:
 
 
 def test_the_model_is_read() -> None:
-    assert read_chat(PLAIN).model == read_model(PLAIN) == peek_model(PLAIN) == "m"
+    assert read_chat(PLAIN).model == peek_model(PLAIN) == "m"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trustme
 
-from proxy.settings import Server, Timeouts
+from proxy.settings import Cors, Server, Timeouts
 from tests.safety.upstreams import always, server
 from tests.servers import HOST, WAIT_S, raw_server
 from tests.transport import wire
@@ -239,6 +239,63 @@ async def test_where_all_servers_say_no_the_client_hears_what_the_first_said() -
             reply = await client.ask(wire.request("/v1/models"))
     assert (reply.status, reply.body) == (401, b'{"error": {"message": "no key"}}')
     assert reply.header("set-cookie") is None
+
+
+@pytest.mark.parametrize(
+    "field", ["if-none-match: *", "range: bytes=0-9", "if-modified-since: x", "if-range: x"]
+)
+async def test_a_list_is_asked_for_whole_and_without_conditions(field: str) -> None:
+    async with raw_server(server("a", "m")) as first, raw_server(server("b", "n")) as second:
+        servers = (Server("a", first.url, models=("m",)), Server("b", second.url))
+        async with proxying(servers) as proxy, proxy.connect() as client:
+            fields = (field, "authorization: Bearer k", "x-tenant: t", "x-request-id: r")
+            assert ids(await client.ask(wire.request("/v1/models", None, *fields))) == [
+                ("a", "m"),
+                ("b", "n"),
+            ]
+    for asked in (first.requests[0], second.requests[0]):
+        assert asked.header(field.partition(":")[0]) is None
+        assert [asked.header(name) for name in ("authorization", "x-tenant", "x-request-id")] == [
+            "Bearer k",
+            "t",
+            "r",
+        ]
+
+
+ANYONE = "access-control-allow-origin: *"
+NOBODY = "x-none: 1"
+
+
+@pytest.mark.parametrize(
+    ("said", "own", "seen"),
+    [
+        ((ANYONE, ANYONE), None, "*"),
+        ((ANYONE, NOBODY), None, None),
+        ((NOBODY, ANYONE), None, None),
+        ((ANYONE, "access-control-allow-origin: https://a.test"), None, None),
+        ((NOBODY, NOBODY), None, None),
+        ((ANYONE, ANYONE), Cors(("https://b.test",)), "https://b.test"),
+    ],
+)
+async def test_pages_may_see_the_list_of_all_if_they_may_see_that_of_each(
+    said: tuple[str, str], own: Cors | None, seen: str | None
+) -> None:
+    scripts = [
+        always(wire.answer(b'{"data":[{"id":"%b","owned_by":"%b"}]}' % (name, name), field))
+        for name, field in zip((b"a", b"b"), said, strict=True)
+    ]
+    async with raw_server(scripts[0]) as first, raw_server(scripts[1]) as second:
+        servers = (
+            Server("a", first.url, models=("a",)),
+            Server("down", f"http://{HOST}:1", models=("c",)),
+            Server("b", second.url),
+        )
+        async with proxying(servers, cors=own) as proxy, proxy.connect() as client:
+            reply = await client.ask(wire.request("/v1/models", None, "origin: https://b.test"))
+    assert [value for name, value in reply.headers if name == "access-control-allow-origin"] == (
+        [seen] if seen else []
+    )
+    assert ids(reply) == [("a", "a"), ("b", "b")]
 
 
 async def test_models_of_the_only_server_pass_as_they_came() -> None:
