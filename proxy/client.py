@@ -39,6 +39,7 @@ class ClientGoneError(Exception):
 class Outlet(Protocol):
     """What sends pieces of a body, and knows first that the client has left: `cycle.Cycle`."""
 
+    more_body: bool
     disconnected: bool
     on_leave: Callable[[], object] | None
 
@@ -87,7 +88,8 @@ class Client:
         pieces: list[bytes] = []
         size = 0
         try:
-            async with asyncio.timeout(timeout_s or None):
+            # Mostly all of it is here already, and needs no timer.
+            async with asyncio.timeout((timeout_s or None) if self._outlet.more_body else None):
                 more = True
                 while more and size <= max_bytes + DISCARD_BYTES:
                     message = await self._receive()
