@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 import uvloop
 from hypothesis import HealthCheck, settings
 
@@ -22,3 +23,12 @@ settings.load_profile("patient")
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
     # How a connection ends differs between uvloop and asyncio's own loop.
     return {"uvloop": uvloop.new_event_loop}
+
+
+@pytest.hookimpl(trylast=True)  # Hypothesis marks its tests in the same hook
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # They run the same lines thousands of times. To trace them is the larger part of what they cost, and
+    # tests with written cases reach those lines, too.
+    for item in items:
+        if item.get_closest_marker("hypothesis") or item.get_closest_marker("share"):
+            item.add_marker(pytest.mark.no_cover)
