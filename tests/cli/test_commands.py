@@ -122,6 +122,7 @@ def test_serve_runs_until_a_signal(tmp_path: Path, environment: dict[str, str]) 
     assert "entry=demo/th*" in err.splitlines()[0]
 
 
+@pytest.mark.slow  # tests/listener has both without a process
 def test_a_second_signal_does_not_wait_for_a_stream(tmp_path: Path, environment: dict[str, str]) -> None:
     with serving(build_app(pace_s=86_400)) as upstream:
         options = ("serve", "--port", "0", "--upstream", upstream)
@@ -141,6 +142,7 @@ def test_a_second_signal_does_not_wait_for_a_stream(tmp_path: Path, environment:
     assert "outcome=stopped" in err
 
 
+@pytest.mark.slow
 def test_a_stream_is_finished_before_the_end(tmp_path: Path, environment: dict[str, str]) -> None:
     with serving(build_app(pace_s=0.02)) as upstream:
         options = ("serve", "--port", "0", "--upstream", upstream)

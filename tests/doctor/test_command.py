@@ -287,15 +287,17 @@ def test_a_parser_that_leaves_tags(doctor: Callable[..., Run]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("begun", "thinking", "said"),
+    ("timeout", "begun", "thinking", "said"),
     [
-        (b"", "refused", "no answer within 2 seconds; --timeout allows for more"),
-        (event({"choices": [{"index": 0, "delta": {"content": "<think>so"}}]}), "tags", None),
-        (event({"choices": [{"index": 0, "delta": {"content": "so"}}]}), "unclear", None),
+        ("0.1", b"", "refused", "no answer within 0.1 seconds; --timeout allows for more"),
+        ("1", event({"choices": [{"index": 0, "delta": {"content": "<think>so"}}]}), "tags", None),
+        ("1", event({"choices": [{"index": 0, "delta": {"content": "so"}}]}), "unclear", None),
     ],
 )
-def test_slow_servers(begun: bytes, thinking: str, said: str | None, doctor: Callable[..., Run]) -> None:
-    done = doctor(Scripted({"a/b": hangs(begun)}), "--json", "--timeout", "2")
+def test_slow_servers(
+    timeout: str, begun: bytes, thinking: str, said: str | None, doctor: Callable[..., Run]
+) -> None:
+    done = doctor(Scripted({"a/b": hangs(begun)}), "--json", "--timeout", timeout)
     assert done.model["thinking"] == thinking
     assert (done.model["refusal"] or {}).get("message") == said
     assert done.code == (1 if said else 0)
