@@ -6,12 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, example, given
-from hypothesis import settings as hypothesis_settings
-from hypothesis import strategies as st
 
 from proxy.settings import Server
-from tests.examples import up_to
 from tests.safety.upstreams import always, server
 from tests.servers import raw_server, read_request
 from tests.transport import wire
@@ -142,64 +138,6 @@ async def test_a_redirect_is_not_followed(model: str, status: str) -> None:
                         assert reply.header("location") == f"{elsewhere.url}/v1/models"
                     assert (await client.ask(wire.request("/readyz"))).status == 200
         assert not elsewhere.connections
-
-
-token = st.from_regex(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,12}", fullmatch=True)
-line = st.binary(max_size=40).map(lambda raw: raw.translate(None, b"\r\n\0"))
-paths = st.one_of(
-    st.sampled_from([b"/v1/chat/completions", b"/v1/models", b"/v1/%63ompletions", b"/healthz", b"*", b"//"]),
-    st.binary(max_size=30).map(lambda raw: b"/" + raw.translate(None, b"\r\n \0")),
-)
-methods = st.one_of(
-    st.sampled_from([b"GET", b"POST", b"HEAD", b"OPTIONS", b"DELETE", b"CONNECT", b"PRI"]), token
-)
-fields = st.one_of(
-    st.tuples(token, line),
-    st.sampled_from(
-        [
-            (b"content-length", b"3"),
-            (b"content-length", b"-1"),
-            (b"content-length", b"99999999999999999999"),
-            (b"transfer-encoding", b"chunked"),
-            (b"transfer-encoding", b"gzip, chunked"),
-            (b"expect", b"100-continue"),
-            (b"upgrade", b"websocket"),
-            (b"connection", b"upgrade, host, content-length"),
-            (b"authorization", b"Bearer \xff"),
-            (b"host", b""),
-        ]
-    ),
-)
-bodies = st.one_of(st.binary(max_size=40), st.just(b"3\r\n{}\n\r\n0\r\n\r\n"), st.just(b'{"model":"listed"}'))
-heads = st.tuples(
-    methods, paths, st.sampled_from([b"HTTP/1.1", b"HTTP/1.0", b"HTTP/2.0", b""]), st.lists(fields)
-)
-
-
-def write(head: tuple[bytes, bytes, bytes, list[tuple[bytes, bytes]]], body: bytes) -> bytes:
-    method, path, version, rows = head
-    lines = [b"%b: %b\r\n" % row for row in rows]
-    return b"%b %b %b\r\nhost: x\r\n%b\r\n%b" % (method, path, version, b"".join(lines), body)
-
-
-@hypothesis_settings(
-    max_examples=up_to(150), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
-@given(st.one_of(st.builds(write, heads, bodies), st.binary(max_size=200)))
-@example(b"GET / HTTP/1.1\r\n\r\n" * 50)
-@example(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
-@example(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
-async def test_whatever_comes_the_answer_is_no_500_and_the_next_client_is_served(raw: bytes) -> None:
-    async with raw_server(server("a", "m")) as upstream, proxying(upstream.url) as proxy:
-        async with proxy.connect() as client:
-            await client.send(raw)
-            client.writer.write_eof()
-            told = await client.rest()
-        if told:
-            assert told.startswith(b"HTTP/1.1 ")
-            assert not told.startswith((b"HTTP/1.1 500", b"HTTP/1.1 502", b"HTTP/1.1 504"))
-        async with proxy.connect() as client:
-            assert (await client.ask(wire.request("/v1/models"))).status == 200
 
 
 # Answers
