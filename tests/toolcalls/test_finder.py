@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from itertools import permutations
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,15 +15,28 @@ from tests.toolcalls.cases import CASES, HERMES, MALFORMED, QWEN, TOOLS, Case
 from tests.toolcalls.feeding import blocks, every_cut, find, raw
 from tests.toolcalls.scale import at_both_scales, scaled
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 CALL = "<tool_call>get_time</tool_call>"
+
+
+@each_case
+def test_reads_every_dialect(case: Case) -> None:
+    text = f"Let me see.\n{case.text}\n"
+    reads_what_it_says(case, text, [[], range(len(text))])
 
 
 @pytest.mark.share
 @each_case
 def test_reads_every_dialect_however_it_is_cut(case: Case) -> None:
     text = f"Let me see.\n{case.text}\n"
-    for cuts in every_cut(text):
+    reads_what_it_says(case, text, every_cut(text))
+
+
+def reads_what_it_says(case: Case, text: str, all_cuts: Iterable[Sequence[int]]) -> None:
+    for cuts in all_cuts:
         pieces, run = find(text, cuts)
         calls = [call for block in blocks(run) for call in block.calls]
         typed = [(call.name, json.loads(write_arguments(call, TOOLS[call.name]))) for call in calls]
@@ -53,9 +67,15 @@ def test_what_is_cut_off_is_no_call(case: Case) -> None:
             assert full.calls == block.calls
 
 
-@pytest.mark.share
 @pytest.mark.parametrize("text", MALFORMED.values(), ids=MALFORMED.keys())
 def test_what_is_malformed_is_text(text: str) -> None:
+    for cuts in ([], range(len(text))):
+        assert find(text, cuts) == ([text], [])
+
+
+@pytest.mark.share
+@pytest.mark.parametrize("text", MALFORMED.values(), ids=MALFORMED.keys())
+def test_what_is_malformed_is_text_however_it_is_cut(text: str) -> None:
     for cuts in every_cut(text):
         assert find(text, cuts) == ([text], [])
 
