@@ -13,7 +13,7 @@ LOCKS := requirements/runtime.txt requirements/build.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast test-slow test-clients test-page test-upstream lint format types check docs promtool lock image image-check bench clean
+.PHONY: help run test test-fast test-slow test-clients test-page test-upstream lint format types check docs promtool lock image image-check bench soak clean
 
 help: ## List the targets
 	@echo 'make TARGET [ARGS="…"] [PYTHON=python3.13] [VENV=.venv]'
@@ -23,7 +23,7 @@ run: $(VENV)/.stamp-runtime ## Start the proxy, or the demo as long as no upstre
 	@$(PY) -m proxy $(ARGS)
 
 test: $(VENV)/.stamp-dev ## Run the tests, with branch coverage
-	$(PY) -m pytest -n auto -m 'not slow and not clients and not live and not browser' --cov --cov-report=term-missing:skip-covered $(ARGS)
+	$(PY) -m pytest -n auto -m 'not slow and not clients and not live and not browser' --cov --cov-report=term-missing:skip-covered $(if $(ARGS),,--cov-fail-under=93) $(ARGS)
 
 test-fast: $(VENV)/.stamp-dev ## The same without coverage
 	$(PY) -m pytest -n auto -m 'not slow and not clients and not live and not browser' $(ARGS)
@@ -76,17 +76,22 @@ image-check: ## Start the built image, ask its health check, stop it
 bench: $(VENV)/.stamp-dev ## Run the benchmarks
 	$(PY) benchmarks/run.py $(ARGS)
 
+soak: $(VENV)/.stamp-dev ## Run the proxy under load while clients leave and the model server breaks off
+	$(PY) benchmarks/soak.py $(ARGS)
+
 clean: ## Remove what the other targets made
-	rm -rf $(VENV) .venv-clients tests/clients/node_modules tests/page/node_modules build dist htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS_VENV) tests/clients/node_modules tests/page/node_modules build dist htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find proxy tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(VENV)/.stamp-venv:
+# The stamp holds the version of Python. A Python that is named is compared with it, and replaces another one.
+$(VENV)/.stamp-venv: $(if $(filter-out file,$(origin PYTHON)),FORCE)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo 'think-proxy needs Python 3.11 or newer and $(PYTHON) is older or missing:' \
 	    'name another one, as in "make PYTHON=python3.12 …"' >&2; exit 1; }
-	@echo 'Creating $(VENV)'
-	@$(PYTHON) -m venv $(VENV)
-	@touch $@
+	@test "$$(cat $@ 2>/dev/null)" = "$$($(PYTHON) -V)" || { \
+	  echo 'Creating $(VENV)' && $(PYTHON) -m venv --clear $(VENV) && $(PYTHON) -V >$@; }
+
+FORCE:
 
 # Dependencies come from the locks, with hashes, and so does the build backend: nothing unpinned is fetched.
 # Editable, so that a later `git pull` needs no new install unless a lock or pyproject.toml changed.
@@ -106,9 +111,10 @@ $(VENV)/.stamp-page: $(VENV)/.stamp-dev requirements/page.txt
 	@$(PIP_INSTALL) --require-hashes -r requirements/page.txt
 	@touch $@
 
-build/lock/bin/uv:
+build/lock/bin/uv: requirements/lock.txt
 	@$(PYTHON) -m venv build/lock
-	@build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
+	@build/lock/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/lock.txt
+	@touch $@
 
 $(CLIENTS_VENV)/.stamp: requirements/clients.txt
 	@echo 'Installing the locked Python clients into $(CLIENTS_VENV)'

@@ -50,4 +50,5 @@ def describe_machine() -> str:
     model = next(
         (line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown"
     )
-    return f"{model}, {os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()}"
+    release = platform.release().partition("-")[0]  # what follows is the builder's
+    return f"{model}, {os.cpu_count()} cores, Linux {release}, Python {platform.python_version()}"

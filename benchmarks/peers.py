@@ -55,6 +55,7 @@ class Peer:
     ready_path: str = "/healthz"
     load: float = 1.0  # share of the load, for peers that could not carry all of it
     environment: Mapping[str, str] = field(default_factory=dict)
+    version: str = ""  # names and versions of what it is
     directory: Path = HERE.parent
 
 
@@ -74,25 +75,47 @@ def find_port() -> int:
         return int(listener.getsockname()[1])
 
 
+def read_nginx_version(nginx: str) -> str:
+    """Return the name and version that nginx tells of itself."""
+    told = subprocess.run([nginx, "-v"], capture_output=True, check=True, text=True).stderr
+    return told.rpartition(" ")[2].strip().replace("/", " ")
+
+
+def read_package_versions(python: Path, *packages: str) -> str:
+    """Return packages with their versions in the environment of `python`; names alone, if it is none."""
+    code = "import sys; from importlib.metadata import version; print(*map(version, sys.argv[1:]))"
+    try:
+        done = subprocess.run([python, "-c", code, *packages], capture_output=True, check=True, text=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ", ".join(packages)
+    return ", ".join(f"{name} {version}" for name, version in zip(packages, done.stdout.split(), strict=True))
+
+
 def list_peers(upstream: int, work: Path) -> list[Peer]:
     """Return every peer that is installed, set up for the server at port `upstream`; files go to `work`."""
     url = f"http://127.0.0.1:{upstream}"
     peers = [Peer("direct", (), upstream, ready_path="/health")]
+    command: tuple[str, ...]
     if nginx := shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin"):
         port, conf = find_port(), work / "nginx.conf"
         user = "user root;" if os.geteuid() == 0 else ""
         conf.write_text(_NGINX.format(user=user, work=work, upstream=upstream, port=port))
-        peers.append(Peer("nginx", (nginx, "-p", str(work), "-c", str(conf)), port))
-    if importlib.util.find_spec("proxy.cli"):
+        command = (nginx, "-p", str(work), "-c", str(conf))
+        peers.append(Peer("nginx", command, port, version=read_nginx_version(nginx)))
+    if importlib.util.find_spec("proxy"):
+        from proxy import __version__  # noqa: PLC0415 - it may be missing
+
         config = work / "proxy.yaml"
         config.write_text(json.dumps({"upstream": url, "inlineThinkTagModels": ["split/*"]}))
         for name, kind, expect in (("ours, split", "split", "split"), ("ours, passthrough", "plain", "raw")):
             port = find_port()
             command = (sys.executable, "-m", "proxy", "serve", "--config", str(config), "--port", str(port))
-            peers.append(Peer(name, command, port, kind=kind, expect=expect))
+            version = f"think-proxy {__version__}"
+            peers.append(Peer(name, command, port, kind=kind, expect=expect, version=version))
     port = find_port()
     naive = (sys.executable, str(HERE / "naive.py"), "--port", str(port), "--upstream", url)
-    peers.append(Peer("FastAPI + httpx", naive, port))
+    version = read_package_versions(Path(sys.executable), "fastapi", "httpx", "uvicorn")
+    peers.append(Peer("FastAPI + httpx", naive, port, version=version))
     if router := shutil.which(os.environ.get("BENCH_VLLM_ROUTER", "vllm-router")):
         port, metrics = find_port(), find_port()
         command = (
@@ -107,7 +130,8 @@ def list_peers(upstream: int, work: Path) -> list[Peer]:
             "round_robin",
         )
         command += ("--prometheus-port", str(metrics), "--log-level", "error")
-        peers.append(Peer("vllm-router", command, port, ready_path="/health"))
+        version = read_package_versions(Path(router).with_name("python"), "vllm-router")
+        peers.append(Peer("vllm-router", command, port, ready_path="/health", version=version))
     if litellm := shutil.which(os.environ.get("BENCH_LITELLM", "litellm")):
         port, config = find_port(), work / "litellm.yaml"
         target = {"model": "openai/*", "api_base": f"{url}/v1", "api_key": "sk-bench"}
@@ -117,7 +141,10 @@ def list_peers(upstream: int, work: Path) -> list[Peer]:
         # It listens on loopback, for minutes.
         environment["LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY"] = "true"
         ready = "/health/liveliness"
-        peers.append(Peer("LiteLLM", command, port, "plain", "text", ready, 0.1, environment))
+        version = read_package_versions(Path(litellm).with_name("python"), "litellm")
+        peers.append(
+            Peer("LiteLLM", command, port, "plain", "text", ready, 0.1, environment, version=version)
+        )
     return peers
 
 

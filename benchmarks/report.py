@@ -93,6 +93,7 @@ def write_report(
     """Write the table, the machine it was measured on and what is to be known to read it; print it too."""
     spreads = ((name, samples.find_spread("nginx", f"{name}.cpu")) for name in scenarios)
     noise = ", ".join(f"{name} {spread:.0%}" for name, spread in spreads if not math.isnan(spread))
+    versions = dict.fromkeys(each.peer.version for each in running if each.peer.version)
     partial = [each.peer for each in running if each.peer.load != 1]
     lines = [
         "# Benchmark",
@@ -101,6 +102,8 @@ def write_report(
         "",
         *format_table(running, samples, idle_kib),
         "",
+        f"{', '.join(versions)}.",
+        "",
         f"Medians of {rounds} rounds. CPU is the proxy's alone, as the operating system accounts it.",
         "",
         "- Full speed: 16 connections, 400 tokens an answer, no pause, one write per event. How many events",
@@ -108,6 +111,8 @@ def write_report(
         "- Paced: 200 streams at 50 tokens a second, one write per event.",
         "- First event: one stream at a time. Gap: between two reads of the client; the server's is 20 ms.",
         "- KiB a stream: peak of resident memory at 1000 streams of 10 tokens a second, above idle.",
+        "- A peer is compared when it is installed: nginx, and from pip `vllm-router` and `litellm[proxy]`.",
+        "  BENCH_VLLM_ROUTER and BENCH_LITELLM name their commands, where those are not on the path.",
         "- Every answer was compared with what the server sent.",
         *([f"- Half the range of nginx's CPU over the rounds: {noise}."] if noise else []),
         *[f"- {peer.name} carried {peer.load:.0%} of the load." for peer in partial],

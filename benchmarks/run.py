@@ -152,8 +152,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="scenarios, separated by commas")
     parser.add_argument("--peers", default="", help="beginnings of peers' names, separated by commas")
-    parser.add_argument("--output", type=Path, default=HERE / "RESULTS.md")
+    parser.add_argument(
+        "--output", type=Path, help="RESULTS.md beside this file, or in build/ when not all is measured"
+    )
     given = parser.parse_args()
+    folder = HERE.parent / "build" if given.only or given.peers else HERE
+    output = given.output or folder / "RESULTS.md"
+    output.parent.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leave through the blocks that end the peers
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
@@ -166,7 +171,7 @@ def main() -> None:
                 select(given.peers, list_peers(port, Path(work))),
                 select(given.only, list(SCENARIOS)),
                 given.rounds,
-                given.output,
+                output,
                 (cores[1], cores[0]),
             )
     sys.exit(1 if wrong else 0)

@@ -133,7 +133,7 @@ class Stream:
     """One stream on its way, by callbacks: a task that sleeps costs several times as much."""
 
     def __init__(
-        self, transport: asyncio.Transport, frames: list[bytes], reset_at: int, period_s: float
+        self, transport: asyncio.WriteTransport, frames: list[bytes], reset_at: int, period_s: float
     ) -> None:
         """Begin to send; `over` is done at the end, or when the connection is gone."""
         self._loop = asyncio.get_running_loop()
@@ -377,8 +377,8 @@ async def soak(given: argparse.Namespace, port: int, upstream: int, config: Path
 
 
 def find_growth(samples: list[tuple[float, int]]) -> tuple[int, int]:
-    """Return the mean memory of the two halves of what comes after the warm-up, in KiB."""
-    last = samples[-1][0]
+    """Return the mean memory of the two halves of what comes after the warm-up, in KiB; 0 of none."""
+    last = samples[-1][0] if samples else 0.0
     warm = [kib for at_s, kib in samples if at_s > min(WARM_S, last / 3)]
     half = len(warm) // 2
     return sum(warm[:half]) // max(half, 1), sum(warm[half:]) // max(len(warm) - half, 1)
@@ -387,24 +387,26 @@ def find_growth(samples: list[tuple[float, int]]) -> tuple[int, int]:
 def report(given: argparse.Namespace, tally: Tally, cpu_s: float, stop_s: float) -> int:
     """Print the figures; return the number of faults."""
     early, late = find_growth(tally.memory_kib)
-    if late > early * GROWTH + GROWTH_KIB:
+    if early and late > early * GROWTH + GROWTH_KIB:
         tally.faults.append(f"memory grew from {early} to {late} KiB")
     if stop_s > LAST_S / 2:
         tally.faults.append(f"the proxy took {stop_s:.1f} s to stop with nothing to do")
     streams = sum(tally.outcomes.values())
     print(f"{given.streams} streams at a time, {given.rate:g} tokens/s each, for {given.seconds:g} s")
     print(f"streams       {streams}: {', '.join(f'{n} {what}' for what, n in tally.outcomes.most_common())}")
-    pace = tally.events / (given.streams * given.rate * tally.memory_kib[-1][0])
+    lasted_s = tally.memory_kib[-1][0] if tally.memory_kib else given.seconds
+    pace = tally.events / (given.streams * given.rate * lasted_s)
     print(
         f"pace          {pace:.0%} of {given.streams * given.rate:g} events/s (leaving and coming costs some)"
     )
     print(f"events        {tally.events}, {cpu_s * 1e6 / max(tally.events, 1):.1f} µs of CPU each")
-    waits_s = sorted(tally.waits_s)
+    waits_s = sorted(tally.waits_s) or [float("nan")]  # a run may be too short for an answer
     print(
         f"first byte    after {waits_s[len(waits_s) // 2]:.3f} s at the median, {waits_s[-1]:.3f} s at most"
     )
     print(f"reloads       {tally.reloads}")
-    print(f"connections   {tally.connections} to the model server, {max(tally.files)} files open at most")
+    files = max(tally.files, default=0)
+    print(f"connections   {tally.connections} to the model server, {files} files open at most")
     print(f"memory        {early / 1024:.1f} MiB, then {late / 1024:.1f} MiB")
     print(f"stopped in    {stop_s:.2f} s")
     for fault, count in Counter(tally.faults).most_common(20):
@@ -427,6 +429,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as work:
         config, port, upstream = Path(work) / "proxy.yaml", find_port(), find_port()
         write_config(config, upstream, 0)
+        command: tuple[str, ...]
         command = (sys.executable, "-m", "proxy", "serve", "--config", str(config), "--port", str(port))
         command += ("--workers", str(given.workers))
         with start(Peer("proxy", command, port), cores[-1]) as running:

@@ -18,4 +18,5 @@ compile -o requirements/dev.txt -c requirements/runtime.txt "$@" pyproject.toml 
 compile -o requirements/build.txt -c requirements/dev.txt "$@" requirements/build.in
 compile -o requirements/clients.txt -c requirements/dev.txt "$@" requirements/clients.in
 compile -o requirements/docs.txt -c requirements/dev.txt "$@" requirements/docs.in
+compile -o requirements/lock.txt "$@" requirements/lock.in
 compile -o requirements/page.txt -c requirements/dev.txt "$@" requirements/page.in

@@ -1,4 +1,4 @@
-"""Work, counted and not timed: the lines of `proxy` that run."""
+"""Work, counted and not timed: the lines of `proxy` that run, and the calls that are made."""
 
 from __future__ import annotations
 
@@ -34,3 +34,20 @@ def lines_run(work: Callable[[], object]) -> int:
     finally:
         sys.settrace(before)
     return lines
+
+
+def calls_made(work: Callable[[], object]) -> tuple[int, int]:
+    """How many calls are made meanwhile: of Python functions, and of those in C."""
+    counted = {"call": 0, "c_call": 0}
+
+    def count(_frame: FrameType, kind: str, _argument: object) -> None:
+        if kind in counted:
+            counted[kind] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return counted["call"], counted["c_call"]

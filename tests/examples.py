@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+T = TypeVar("T")
 
 SHARE = 4
 """The part of the examples that `make test` makes."""
@@ -13,6 +19,11 @@ IS_FULL = os.environ.get("TEST_EXAMPLES") == "all"
 def up_to(count: int) -> int:
     """Return how many examples to make of `count`."""
     return count if IS_FULL else max(count // SHARE, 10)
+
+
+def share_of(each: Sequence[T]) -> Sequence[T]:
+    """Return a share of them, from the first to the last."""
+    return each if IS_FULL else each[::SHARE]
 
 
 def up_to_length(length: int) -> int:

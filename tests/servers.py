@@ -15,6 +15,7 @@ import threading
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -120,6 +121,15 @@ async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
         body += (await reader.readexactly(size + 2))[:-2]
     await reader.readuntil(b"\r\n")
     return body
+
+
+def read_buffers_bytes() -> int:
+    """Return what the kernel buffers at most on a connection, at both its ends (Linux, tcp(7))."""
+    folder, bytes_ = Path("/proc/sys/net/ipv4"), {"tcp_rmem": 6 << 20, "tcp_wmem": 4 << 20}
+    for name in bytes_:
+        if (folder / name).exists():
+            bytes_[name] = int((folder / name).read_text().split()[-1])
+    return sum(bytes_.values())
 
 
 def reset(writer: asyncio.StreamWriter) -> None:

@@ -7,37 +7,22 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
 from proxy import __version__
-from proxy.cli import main
 from proxy.demo import build_app
+from tests import commands
+from tests.commands import START_S, Run, run_process
 from tests.servers import WAIT_S, serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-ROOT = Path(__file__).parent.parent.parent
-START_S = 60.0
-"""Far beyond any start, on whatever machine."""
+    from pathlib import Path
 
 CHAT = {"model": "demo/thinker", "messages": [{"role": "user", "content": "Hello?"}], "max_tokens": 20}
-
-
-@pytest.fixture
-def environment() -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("THINK_PROXY_")}
-    return kept | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
-
-
-class Run(NamedTuple):
-    code: str | int | None
-    out: str
-    err: str
 
 
 @pytest.fixture
@@ -45,43 +30,17 @@ def run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., Run]:
     """Run a command that serves nothing, in this process and in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    for name in os.environ:
-        if name.startswith("THINK_PROXY_"):
-            monkeypatch.delenv(name)
-
-    def run(*arguments: str) -> Run:
-        code: str | int | None = 0
-        try:
-            main(arguments)
-        except SystemExit as end:
-            code = end.code
-        return Run(code, *capsys.readouterr())
-
-    return run
-
-
-def run_process(*command: str, cwd: Path, environment: dict[str, str]) -> Run:
-    done = subprocess.run(  # noqa: S603 - our own command
-        [sys.executable, *command],
-        cwd=cwd,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=START_S,
-        check=False,
-    )
-    return Run(done.returncode, done.stdout, done.stderr)
+    commands.isolate(tmp_path, monkeypatch)
+    return lambda *arguments: Run(commands.run(*arguments), *capsys.readouterr())
 
 
 @contextmanager
-def running(
-    *arguments: str, cwd: Path, environment: dict[str, str]
-) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def running(*arguments: str, cwd: Path, **environ: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Start a command, yield it with the address that it prints; kill it if it is still there at the end."""
     command = [sys.executable, "-m", "proxy", *arguments]
-    process = subprocess.Popen(  # noqa: S603 - our own command
-        command, cwd=cwd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    environ = commands.environment() | {"PYTHONUNBUFFERED": "1"} | environ
+    process = subprocess.Popen(
+        command, cwd=cwd, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout is not None
@@ -100,7 +59,7 @@ def stop(process: subprocess.Popen[str], signum: int) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
-def test_serve_runs_until_a_signal(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_serve_runs_until_a_signal(tmp_path: Path) -> None:
     with serving(build_app(pace_s=0)) as upstream:
         options = (
             "--port",
@@ -111,7 +70,7 @@ def test_serve_runs_until_a_signal(tmp_path: Path, environment: dict[str, str]) 
             "demo/th*",
             "other",
         )
-        with running("serve", *options, cwd=tmp_path, environment=environment) as (process, url):
+        with running("serve", *options, cwd=tmp_path) as (process, url):
             assert url.rpartition(":")[2] != "0"
             message = httpx.post(f"{url}/v1/chat/completions", json=CHAT).json()["choices"][0]["message"]
             assert message["reasoning_content"]
@@ -122,10 +81,11 @@ def test_serve_runs_until_a_signal(tmp_path: Path, environment: dict[str, str]) 
     assert "entry=demo/th*" in err.splitlines()[0]
 
 
-def test_a_second_signal_does_not_wait_for_a_stream(tmp_path: Path, environment: dict[str, str]) -> None:
+@pytest.mark.slow  # tests/listener has both without a process
+def test_a_second_signal_does_not_wait_for_a_stream(tmp_path: Path) -> None:
     with serving(build_app(pace_s=86_400)) as upstream:
         options = ("serve", "--port", "0", "--upstream", upstream)
-        with running(*options, cwd=tmp_path, environment=environment) as (process, url):
+        with running(*options, cwd=tmp_path) as (process, url):
             body = CHAT | {"stream": True}
             with httpx.stream("POST", f"{url}/v1/chat/completions", json=body, timeout=WAIT_S) as answer:
                 pieces = answer.iter_raw()
@@ -141,10 +101,11 @@ def test_a_second_signal_does_not_wait_for_a_stream(tmp_path: Path, environment:
     assert "outcome=stopped" in err
 
 
-def test_a_stream_is_finished_before_the_end(tmp_path: Path, environment: dict[str, str]) -> None:
+@pytest.mark.slow
+def test_a_stream_is_finished_before_the_end(tmp_path: Path) -> None:
     with serving(build_app(pace_s=0.02)) as upstream:
         options = ("serve", "--port", "0", "--upstream", upstream)
-        with running(*options, cwd=tmp_path, environment=environment) as (process, url):
+        with running(*options, cwd=tmp_path) as (process, url):
             body = CHAT | {"stream": True}
             with httpx.stream("POST", f"{url}/v1/chat/completions", json=body, timeout=WAIT_S) as answer:
                 pieces = answer.iter_raw()
@@ -158,10 +119,8 @@ def test_a_stream_is_finished_before_the_end(tmp_path: Path, environment: dict[s
 
 
 @pytest.mark.parametrize("arguments", [("demo",), ()])
-def test_demo_shows_both_sides(
-    arguments: tuple[str, ...], tmp_path: Path, environment: dict[str, str]
-) -> None:
-    with running(*arguments, "--port", "0", cwd=tmp_path, environment=environment) as (process, url):
+def test_demo_shows_both_sides(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    with running(*arguments, "--port", "0", cwd=tmp_path) as (process, url):
         thinker = httpx.post(f"{url}/v1/chat/completions", json=CHAT).json()["choices"][0]["message"]
         plain_chat = CHAT | {"model": "demo/plain-tags"}
         plain = httpx.post(f"{url}/v1/chat/completions", json=plain_chat).json()["choices"][0]["message"]
@@ -174,10 +133,9 @@ def test_demo_shows_both_sides(
 
 
 @pytest.mark.parametrize("where", ["file", "environment"])
-def test_without_a_command_an_upstream_is_served(
-    where: str, tmp_path: Path, environment: dict[str, str]
-) -> None:
+def test_without_a_command_an_upstream_is_served(where: str, tmp_path: Path) -> None:
     arguments: tuple[str, ...] = ()
+    environ: dict[str, str] = {}
     with serving(build_app(pace_s=0)) as upstream:
         if where == "file":
             file = tmp_path / "a.yaml"
@@ -186,10 +144,10 @@ def test_without_a_command_an_upstream_is_served(
             )
             arguments = ("--config", str(file))
         else:
-            environment["THINK_PROXY_UPSTREAM"] = upstream
-            environment["THINK_PROXY_LISTEN__PORT"] = "0"
-            environment["THINK_PROXY_INLINE_THINK_TAG_MODELS"] = '["demo/*"]'
-        with running(*arguments, cwd=tmp_path, environment=environment) as (process, url):
+            environ["THINK_PROXY_UPSTREAM"] = upstream
+            environ["THINK_PROXY_LISTEN__PORT"] = "0"
+            environ["THINK_PROXY_INLINE_THINK_TAG_MODELS"] = '["demo/*"]'
+        with running(*arguments, cwd=tmp_path, **environ) as (process, url):
             message = httpx.post(f"{url}/v1/chat/completions", json=CHAT).json()["choices"][0]["message"]
             code, _, err = stop(process, signal.SIGINT)
     assert message["reasoning_content"]
@@ -249,29 +207,29 @@ def test_version_and_help(run: Callable[..., Run]) -> None:
         assert command in done.out
 
 
-def test_a_failing_command_exits_as_a_process(tmp_path: Path, environment: dict[str, str]) -> None:
-    done = run_process("-m", "proxy", "check", "--config", "nowhere", cwd=tmp_path, environment=environment)
+def test_a_failing_command_exits_as_a_process(tmp_path: Path) -> None:
+    done = run_process("-m", "proxy", "check", "--config", "nowhere", cwd=tmp_path)
     assert (done.code, done.out) == (1, "")
     assert "Traceback" not in done.err
 
 
-def test_an_address_that_is_taken(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_an_address_that_is_taken(tmp_path: Path) -> None:
     with serving(build_app(pace_s=0)) as taken:
         options = ("--port", taken.rpartition(":")[2], "--upstream", taken)
-        done = run_process("-m", "proxy", "serve", *options, cwd=tmp_path, environment=environment)
+        done = run_process("-m", "proxy", "serve", *options, cwd=tmp_path)
     assert (done.code, done.out) == (1, "")
     assert "address already in use" in done.err
     assert "Traceback" not in done.err
 
 
-def test_a_reader_that_has_seen_enough(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_a_reader_that_has_seen_enough(tmp_path: Path) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
     try:
         done = subprocess.run(
             [sys.executable, "-m", "proxy", "check"],
             cwd=tmp_path,
-            env=environment,
+            env=commands.environment(),
             stdout=write_end,
             stderr=subprocess.PIPE,
             timeout=START_S,
@@ -282,10 +240,10 @@ def test_a_reader_that_has_seen_enough(tmp_path: Path, environment: dict[str, st
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_what_is_not_needed_is_not_loaded(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_what_is_not_needed_is_not_loaded(tmp_path: Path) -> None:
     """Imports are most of a start; httpx alone would be an eighth of it."""
     code = "import sys, proxy.cli; print(*sys.modules); import proxy.serve; print(*sys.modules)"
-    done = run_process("-c", code, cwd=tmp_path, environment=environment)
+    done = run_process("-c", code, cwd=tmp_path)
     by_any, by_serve = ({name.partition(".")[0] for name in line.split()} for line in done.out.splitlines())
     assert not by_any & {"httpx", "aiohttp", "fastapi", "uvicorn", "rich"}
     assert not by_serve & {"httpx", "aiohttp", "fastapi", "rich"}

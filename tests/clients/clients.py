@@ -153,7 +153,7 @@ def run_client(command: list[str], stdin: str = "", home: Path | None = None) ->
     `subprocess.TimeoutExpired` after `TIMEOUT_S`.
     """
     with tempfile.TemporaryDirectory() as empty:
-        done = subprocess.run(  # noqa: S603  # every caller is a test, and says what to run
+        done = subprocess.run(
             command,
             cwd=HERE,
             env=_QUIET

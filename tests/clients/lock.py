@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 
 
 def main() -> None:
-    subprocess.run(  # noqa: S603  # run by hand
+    subprocess.run(
         ("npm", "install", "--package-lock-only", *sys.argv[1:]),  # noqa: S607
         cwd=HERE,
         check=True,

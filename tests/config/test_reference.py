@@ -5,22 +5,19 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 from pydantic.alias_generators import to_camel
 
 from proxy.config.environment import name_variable
 from proxy.config.keys import list_keys
+from tests.commands import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "configuration-reference.md"
 
 
 def test_the_page_in_the_repository_is_current() -> None:
     script = ROOT / "scripts" / "configuration_reference.py"
-    done = subprocess.run(  # noqa: S603
-        [sys.executable, script], cwd=ROOT, capture_output=True, check=True, timeout=60
-    )
+    done = subprocess.run([sys.executable, script], cwd=ROOT, capture_output=True, check=True, timeout=60)
     assert PAGE.read_text(encoding="utf-8") == done.stdout.decode(), (
         "run: python scripts/configuration_reference.py > docs/configuration-reference.md"
     )

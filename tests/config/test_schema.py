@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -17,8 +16,8 @@ from proxy.config import describe
 from proxy.config.schema import build_schema, render_schema
 from proxy.rules import TAG_SETS, History, Rule, Start
 from proxy.settings import Cors, Entry, Server, Settings
+from tests.commands import ROOT
 
-ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "config" / "schema.json"
 DOCUMENT = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
 

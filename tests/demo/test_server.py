@@ -150,7 +150,7 @@ def test_waiting_for_what_does_not_come_ends() -> None:
 
 def test_it_runs_alone_and_says_where() -> None:
     command = [sys.executable, "-m", "proxy.demo", "--port", "0", "--pace", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             line = process.stdout.readline()

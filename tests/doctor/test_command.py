@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import socket
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -26,6 +23,7 @@ from proxy.doctor.questions import FIRST_TOKENS, RAISED_TOKENS
 from proxy.rules import ReasoningField, Rule, Start
 from proxy.serve import beside
 from proxy.settings import Entry, Settings
+from tests import commands
 from tests.doctor.scripted import (
     Scripted,
     by_switch,
@@ -48,20 +46,13 @@ if TYPE_CHECKING:
 
     from tests.doctor.scripted import Asked
 
-ROOT = Path(__file__).parent.parent.parent
-START_S = 60.0
-
 VLLM, SGLANG = "vllm-0.32", "sglang-0.5"
 PLAIN = spoken("4", "2")
 CLOSED = recorded(f"{VLLM}/implicit-start")
 OPEN_PROMPT = "<|user|>Hi<|assistant|><think>\n"
 
 
-class Run(NamedTuple):
-    code: str | int | None
-    out: str
-    err: str
-
+class Run(commands.Run):
     @property
     def json(self) -> Any:
         return json.loads(self.out)
@@ -77,19 +68,12 @@ def doctor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., Run]:
     """Run the command in this process and in an empty folder; servers are given as they are."""
-    monkeypatch.chdir(tmp_path)
-    for name in os.environ:
-        if name.startswith("THINK_PROXY_"):
-            monkeypatch.delenv(name)
+    commands.isolate(tmp_path, monkeypatch)
 
     def run(server: Any, *arguments: str) -> Run:
-        code: str | int | None = 0
         app = server.app() if isinstance(server, Scripted) else server
         with beside(app) if isinstance(app, App) else serving(app, lifespan="off") as url:
-            try:
-                main(["doctor", "--upstream", f"{url}/v1", *arguments])
-            except SystemExit as end:
-                code = end.code
+            code = commands.run("doctor", "--upstream", f"{url}/v1", *arguments)
         printed = capsys.readouterr()
         return Run(code, printed.out.replace(url, "URL"), printed.err.replace(url, "URL"))
 
@@ -287,15 +271,17 @@ def test_a_parser_that_leaves_tags(doctor: Callable[..., Run]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("begun", "thinking", "said"),
+    ("timeout", "begun", "thinking", "said"),
     [
-        (b"", "refused", "no answer within 2 seconds; --timeout allows for more"),
-        (event({"choices": [{"index": 0, "delta": {"content": "<think>so"}}]}), "tags", None),
-        (event({"choices": [{"index": 0, "delta": {"content": "so"}}]}), "unclear", None),
+        ("0.1", b"", "refused", "no answer within 0.1 seconds; --timeout allows for more"),
+        ("1", event({"choices": [{"index": 0, "delta": {"content": "<think>so"}}]}), "tags", None),
+        ("1", event({"choices": [{"index": 0, "delta": {"content": "so"}}]}), "unclear", None),
     ],
 )
-def test_slow_servers(begun: bytes, thinking: str, said: str | None, doctor: Callable[..., Run]) -> None:
-    done = doctor(Scripted({"a/b": hangs(begun)}), "--json", "--timeout", "2")
+def test_slow_servers(
+    timeout: str, begun: bytes, thinking: str, said: str | None, doctor: Callable[..., Run]
+) -> None:
+    done = doctor(Scripted({"a/b": hangs(begun)}), "--json", "--timeout", timeout)
     assert done.model["thinking"] == thinking
     assert (done.model["refusal"] or {}).get("message") == said
     assert done.code == (1 if said else 0)
@@ -507,17 +493,8 @@ def test_a_proxy_is_known_by_a_field() -> None:
 
 
 def test_as_a_process(tmp_path: Path) -> None:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("THINK_PROXY_")}
     with serving(build_app(pace_s=0)) as url:
-        command = [sys.executable, "-m", "proxy", "doctor", "--upstream", url, "--model", "demo/coder"]
-        done = subprocess.run(  # noqa: S603 - our own command
-            command,
-            cwd=tmp_path,
-            env=kept | {"PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            timeout=START_S,
-            check=False,
-        )
-    assert (done.returncode, done.stderr) == (0, "1/1 demo/coder\n")
-    assert done.stdout.endswith("inlineThinkTagModels:\n  - demo/coder\n")
+        options = ("--upstream", url, "--model", "demo/coder")
+        done = commands.run_process("-m", "proxy", "doctor", *options, cwd=tmp_path)
+    assert (done.code, done.err) == (0, "1/1 demo/coder\n")
+    assert done.out.endswith("inlineThinkTagModels:\n  - demo/coder\n")

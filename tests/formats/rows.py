@@ -27,6 +27,12 @@ CUSTOM = [
 ]
 ALL = [*ROWS, *CUSTOM]
 PAIRS = [(row, opener, closer) for row in ALL for opener, closer in product(row.openers, row.closers)]
+EACH_ONCE = [
+    (row, row.openers[number % len(row.openers)], row.closers[number % len(row.closers)])
+    for row in ALL
+    for number in range(max(len(row.openers), len(row.closers)))
+]
+"""Each opener and each closer of a row with one of the others."""
 
 R, C = Channel.REASONING, Channel.CONTENT
 

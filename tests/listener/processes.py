@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -13,13 +12,11 @@ from typing import TYPE_CHECKING
 
 import httpx
 
+from tests.commands import START_S, environment
+
 if TYPE_CHECKING:
     import signal
     from collections.abc import Callable, Iterator
-
-ROOT = Path(__file__).parent.parent.parent
-START_S = 60.0
-"""Far beyond any start or end, on whatever machine."""
 
 TRIES_S = 0.02
 
@@ -81,11 +78,10 @@ class Command:
 @contextmanager
 def command(*arguments: str, cwd: Path) -> Iterator[Command]:
     """Start `think-proxy serve` and wait until it is ready; kill what is left at the end."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("THINK_PROXY_")}
-    process = subprocess.Popen(  # noqa: S603 - our own command
+    process = subprocess.Popen(
         [sys.executable, "-m", "proxy", "serve", *arguments],
         cwd=cwd,
-        env=kept | {"PYTHONPATH": str(ROOT)},
+        env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -207,6 +207,8 @@ def conversations(draw: st.DrawFn) -> list[bytes]:
     ]
 )
 @example([wire.request("/v1/models") * 40])
+@example([b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"])
+@example([b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"])  # TLS
 def test_a_client_that_ends_its_side(port: int, pieces: list[bytes]) -> None:
     check(talk(port, pieces, ends=True))
     assert talk(port, [wire.request("/healthz", None, "connection: close")], ends=False).startswith(

@@ -13,7 +13,8 @@ import httpx
 import pytest
 
 from proxy.demo import build_app
-from tests.listener.processes import START_S, command, until
+from tests.commands import START_S
+from tests.listener.processes import command, until
 from tests.servers import serving
 
 if TYPE_CHECKING:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 from proxy.workers import Pauses
-from tests.listener.processes import ROOT, START_S
+from tests.commands import run_process
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,16 +28,8 @@ def fail(*_): raise LookupError("detnalp"[::-1])
 proxy.serve.App = fail
 proxy.cli.main(["serve", "--upstream", "http://127.0.0.1:9", "--port", "0", "--workers", "2"])
 """
-    done = subprocess.run(  # noqa: S603 - our own code
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=START_S,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "a worker failed: LookupError" in done.stderr
-    assert "a worker has ended" in done.stderr
-    assert "planted" not in done.stderr
+    done = run_process("-c", code, cwd=tmp_path)
+    assert (done.code, done.out) == (1, "")
+    assert "a worker failed: LookupError" in done.err
+    assert "a worker has ended" in done.err
+    assert "planted" not in done.err

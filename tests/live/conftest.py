@@ -8,22 +8,22 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
+from tests.commands import ROOT, environment
 from tests.live import answers
 from tests.live.tap import CHAT, FORCE, TIMEOUT_S, Tap
 from tests.servers import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.live.tap import Exchange
 
-ROOT = Path(__file__).parents[2]
 
 PLAIN = "live/plain"
 """A model that is not listed."""
@@ -134,9 +134,8 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
             "--port",
             "0",
         ]
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("THINK_PROXY_")}
-        with subprocess.Popen(  # noqa: S603  # the command is ours
-            command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=log, text=True
+        with subprocess.Popen(
+            command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=log, text=True
         ) as process:
             assert process.stdout is not None
             try:

@@ -219,20 +219,20 @@ async def test_what_is_no_request_is_counted_as_it_is_logged() -> None:
 
 
 async def test_no_client_can_make_a_series() -> None:
-    """Hundreds of names that nobody configured leave the series of one."""
+    """Many names that nobody configured leave the series of one."""
     async with raw_server(always(wire.answer(b"{}"))) as upstream, proxying(upstream.url) as proxy:
         async with proxy.connect() as client:
             await client.ask(wire.chat(PLAIN))
             await proxy.served(1)
             before = await scrape(proxy)
-            for number in range(300):
+            for number in range(50):
                 await client.ask(wire.chat(f"model-{number}"))
             for number in range(20):
                 await client.ask(wire.request(f"/v1/models/model-{number}", None, f"x-request-id: r{number}"))
-            await proxy.served(321)
+            await proxy.served(71)
         after = await scrape(proxy)
     assert {*after.samples} == {*before.samples}
-    assert after.total("think_proxy_requests_total") == 321
+    assert after.total("think_proxy_requests_total") == 71
     assert after.labels("upstream") == {"default"}
     assert after.labels("entry") == {""}
 
@@ -281,5 +281,6 @@ def test_configuring_again_adds_nothing() -> None:
         configure(Log())
     for name in ("think_proxy", "uvicorn", "uvicorn.error"):
         logger = logging.getLogger(name)
-        assert (len(logger.handlers), len(logger.filters)) <= (1, 1), name
+        assert len(logger.handlers) <= 1, name
+        assert len(logger.filters) <= 1, name
     assert len(logging.getLogger("uvicorn.error").filters) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from proxy.otel import Traces
 from proxy.traces import open_traces
-from tests.listener.processes import ROOT
+from tests.commands import ROOT, run_process
 from tests.safety.upstreams import always
 from tests.servers import HOST, raw_server
 from tests.transport import wire
@@ -218,7 +217,5 @@ def test_off_it_imports_nothing() -> None:
         "late = ('opentelemetry.sdk', 'opentelemetry.exporter', 'prometheus_client', 'proxy.otel');"
         "print([it for it in sys.modules if it.startswith(late)])"
     )
-    done = subprocess.run(  # noqa: S603 - our own code
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"
+    done = run_process("-c", code, cwd=ROOT)
+    assert (done.code, done.out, done.err) == (0, "[]\n", "")

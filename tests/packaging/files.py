@@ -6,12 +6,11 @@ import json
 import re
 import shlex
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import yaml
 
-ROOT = Path(__file__).parents[2]
+from tests.commands import ROOT
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 from tests.packaging.files import ROOT
 
-LOCKS = ["runtime", "dev", "build", "clients", "docs", "page"]
+LOCKS = ["runtime", "dev", "build", "clients", "docs", "lock", "page"]
 
 
 @cache

@@ -20,6 +20,26 @@ def make(*arguments: str) -> subprocess.CompletedProcess[str]:
     return run("make", "--no-print-directory", *arguments, MAKEFLAGS="", MAKELEVEL="0", MFLAGS="")
 
 
+def write_python(path: Path, version: str) -> None:
+    """Write what passes for a Python: it tells a version, and makes a folder for an environment."""
+    told, made = f'-V) echo "Python {version}";;', '-m) for it; do :; done; mkdir -p "$it";;'
+    path.write_text(f'#!/bin/sh\ncase "$1" in {told} {made} esac\n')
+    path.chmod(0o755)
+
+
+def test_another_python_that_is_named_replaces_the_environment(tmp_path: Path) -> None:
+    python, venv = tmp_path / "python", tmp_path / "venv"
+    seen = []
+    for version, named in (("3.11.1", True), ("3.11.1", True), ("3.12.1", True), ("3.13.1", False)):
+        write_python(python, version)
+        given = [f"PYTHON={python}"] if named else []
+        done = make(f"{venv}/.stamp-venv", f"VENV={venv}", *given)
+        assert done.returncode == 0, done.stderr
+        seen.append(("Creating" in done.stdout, (venv / ".stamp-venv").read_text()))
+    one, other = "Python 3.11.1\n", "Python 3.12.1\n"
+    assert seen == [(True, one), (False, one), (True, other), (False, other)]
+
+
 def test_help_is_the_default_and_lists_every_target() -> None:
     (phony,) = re.findall(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     done = make()

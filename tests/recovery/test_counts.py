@@ -15,7 +15,7 @@ from proxy.response import Rewriter
 from proxy.rules import ReasoningField, Rule, Whitespace
 from proxy.stream import Stream
 from proxy.tally import Tally
-from tests.examples import up_to
+from tests.examples import IS_FULL, up_to
 from tests.recovery.answers import CLOSED, FORMS, OPEN, PARSED, Form, hear, toolbox, write_stream, write_whole
 from tests.toolcalls.cases import QWEN, TOOLS
 from tests.toolcalls.test_properties import texts
@@ -23,6 +23,8 @@ from tests.wire.streams import DONE, MAX_EVENT_BYTES, choice, chunk, event
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+pytestmark = pytest.mark.share
 
 TIME = "<tool_call>get_time</tool_call>"
 every_form = pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
@@ -49,10 +51,11 @@ def count(
     """What is counted, the same whole and streamed in any pieces."""
     parts = form.parts(thought, content)
     tally = count_whole(write_whole(parts, finish), form.rule, tools)
-    for cuts in ((), range(400), range(0, 400, 7)):
+    # Byte by byte, few events are read as hundreds are.
+    for cuts, bytewise in (((), True), (range(400), IS_FULL), (range(0, 400, 7), IS_FULL)):
         raw = write_stream(parts, cuts, finish)
         ends = [at + 2 for at in range(len(raw)) if raw.startswith(b"\n\n", at)]
-        for places in ((), ends, range(len(raw))):
+        for places in ((), ends, *([range(len(raw))] if bytewise else [])):
             assert count_stream(raw, form.rule, tools, places)[0] == tally
     return tally
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
@@ -59,6 +59,11 @@ def think(text: str, **fields: Any) -> bytes:
     return event(chunk(choice({"reasoning": text} | fields), id="c-2", created=2, model="m2"))
 
 
+async def fall_silent(reader: StreamReader, writer: StreamWriter) -> None:
+    writer.write(streamed(think("b"), end=b""))
+    await hang(reader, writer)
+
+
 ROLE = event(chunk(choice({"role": "assistant", "content": ""}), id="c-2", created=2, model="m2"))
 FAULT = b'data: {"error":{"message":"m","code":500}}\n\n'
 UNDELIMITED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
@@ -87,7 +92,7 @@ SPOKEN: dict[str, tuple[Any, str]] = {
     "an end that nothing tells": (UNDELIMITED + think("b"), "b"),
     "an event that is too large": (streamed(think("b"), b"data: " + b"x" * 3000), "b"),
     "silence": (hang, ""),
-    "silence behind thinking": (streamed(think("b"), end=b""), "b"),
+    "silence behind thinking": (fall_silent, "b"),
 }
 WHOLE: dict[str, tuple[Any, str]] = {
     "400": (wire.answer(b'{"error":{}}', status="400 Bad Request"), ""),
@@ -106,25 +111,12 @@ WHOLE: dict[str, tuple[Any, str]] = {
     "too large": (wire.answer(b'{"x":"%b"}' % (b"x" * 9000)), ""),
     "silence": (hang, ""),
 }
-LIMITS: dict[str, Any] = {
-    "timeouts": {"first_byte_s": 0.2, "idle_s": 0.2},
-    "max_event_bytes": 2000,
-    "max_body_bytes": 8000,
-}
+LIMITS: dict[str, Any] = {"max_event_bytes": 2000, "max_body_bytes": 8000}
+SILENCE: dict[str, Any] = {"timeouts": {"first_byte_s": 0.2, "idle_s": 0.2}}
 FAULTS = [
     *(pytest.param(True, *row, id=f"stream, {name}") for name, row in SPOKEN.items()),
     *(pytest.param(False, *row, id=f"whole, {name}") for name, row in WHOLE.items()),
 ]
-
-
-def slow(reply: Any) -> Any:
-    """A reply whose end does not come, where that is what is told."""
-
-    async def act(reader: StreamReader, writer: StreamWriter) -> None:
-        writer.write(reply)
-        await hang(reader, writer)
-
-    return act if reply == SPOKEN["silence behind thinking"][0] else reply
 
 
 @pytest.mark.parametrize(("stream", "reply", "more"), FAULTS)
@@ -133,7 +125,8 @@ async def test_a_retry_that_fails_ends_as_the_round_before(
 ) -> None:
     caplog.set_level(logging.INFO, "think_proxy")
     first = round_of(PARSED, 1, THOUGHT, "\n" if stream else "")
-    async with recovering(retrying(PARSED), first, slow(reply), **LIMITS) as (proxy, upstream):
+    limits = LIMITS | SILENCE if reply in (hang, fall_silent) else LIMITS
+    async with recovering(retrying(PARSED), first, reply, **limits) as (proxy, upstream):
         reply = await ask(proxy, stream=stream)
         await proxy.served(1)
         assert len(upstream.requests) in (2, 3)  # a kept connection that closes is tried anew
@@ -368,22 +361,56 @@ async def test_comments_keep_the_stream_alive_between_the_rounds() -> None:
     assert (heard.reasoning, heard.finish) == (f"{THOUGHT}b", "tool_calls")
 
 
-@both_ways
-async def test_each_round_has_its_own_time(stream: bool, tallies: list[Tally]) -> None:
-    """Rounds that take together longer than one may; the last one takes too long."""
-    pauses = [asyncio.Event() for _ in range(3)]
+class Limit(asyncio.Timeout):  # type: ignore[misc] # it is final for type checkers
+    """A limit that tells whether it holds."""
 
-    def pause(number: int) -> Any:
-        async def act(_: StreamReader, writer: StreamWriter) -> None:
-            asyncio.get_running_loop().call_later(0.5, pauses[number - 1].set)
-            await pauses[number - 1].wait()
+    entered = False
+
+    async def __aenter__(self) -> Self:
+        self.entered = True
+        await super().__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> bool | None:
+        self.entered = False
+        return await super().__aexit__(*error)
+
+    @property
+    def holds(self) -> bool:
+        return self.entered and self.when() is not None
+
+
+@both_ways
+async def test_each_round_has_its_own_time(
+    stream: bool, tallies: list[Tally], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In each round a limit holds that was set in it, and no other one; the last round takes too long."""
+    set_: list[Limit] = []
+    answer_s, others = 3600.0, asyncio.timeout
+
+    def limit(delay_s: float | None) -> asyncio.Timeout:
+        if delay_s != answer_s:
+            return others(delay_s)
+        set_.append(Limit(asyncio.get_running_loop().time() + delay_s))
+        return set_[-1]
+
+    def say(number: int) -> Any:
+        async def act(reader: StreamReader, writer: StreamWriter) -> None:
+            assert [it.holds for it in set_] == [False] * (number - 1) + [True]
+            if number > max_retries:
+                set_[-1].reschedule(0)
+                await hang(reader, writer)
             writer.write(round_of(PARSED, number, THOUGHT).write(stream=stream))
 
         return act
 
-    settings = {"timeouts": {"answer_s": 1.2, "first_byte_s": 0}}
-    rounds = [pause(1), pause(2), pause(3), hang]
-    async with recovering(retrying(PARSED, max_retries=3), *rounds, **settings) as (proxy, upstream):
+    monkeypatch.setattr(asyncio, "timeout", limit)
+    max_retries, settings = 3, {"timeouts": {"answer_s": answer_s}}
+    rounds = [say(number) for number in range(1, max_retries + 2)]
+    async with recovering(retrying(PARSED, max_retries=max_retries), *rounds, **settings) as (
+        proxy,
+        upstream,
+    ):
         heard = hear_reply(await ask(proxy, stream=stream))
         assert len(upstream.requests) == 4
     assert heard == Answer(THOUGHT * 3, "", [], [], "stop", FIRST, usage(60, 6))

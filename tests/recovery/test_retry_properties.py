@@ -39,7 +39,7 @@ from tests.wire.test_properties import rules, streams
 from tests.wire.test_stream_runs import make_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from proxy.rules import Rule
     from tests.wire.streams import JSON
@@ -56,14 +56,22 @@ def plan_of(rule: Rule) -> Plan:
     return plan
 
 
-def run(raws: Sequence[bytes], rule: Rule, places: Iterable[int] = ()) -> tuple[bytes, list[JSON], Tally]:
+def singly(raw: bytes) -> list[int]:
+    """The places behind its events."""
+    return [at + 2 for at in range(len(raw)) if raw.startswith(b"\n\n", at)]
+
+
+def run(
+    raws: Sequence[bytes], rule: Rule, places: Iterable[int] | Callable[[bytes], Iterable[int]] = ()
+) -> tuple[bytes, list[JSON], Tally]:
     """What the client gets for the bodies of these rounds, what else was asked, and what was counted."""
     plan, tally, asked = plan_of(rule), Tally(), []
     assert plan.retries is not None
     rounds = Rounds(plan, plan.retries, tally, max_event_bytes=MAX_EVENT_BYTES)
     out = b""
     for raw in raws:
-        at = [0, *sorted(place % (len(raw) + 1) for place in places), len(raw)]
+        cut = places(raw) if callable(places) else places
+        at = [0, *sorted(place % (len(raw) + 1) for place in cut), len(raw)]
         out += b"".join(rounds.feed(raw[start:end]) for start, end in pairwise(at))
         if rounds.over or (again := rounds.next()) is None:
             break
@@ -138,12 +146,13 @@ def test_any_stream(raw: bytes, rule: Rule, places: list[int]) -> None:
     assert fold(made) == fold(rewrite(raw, rule))
 
 
+@pytest.mark.share
 @pytest.mark.parametrize("number", range(up_to(100)))
 def test_random_runs(number: int) -> None:
     """The shortcut, cut between events and within them, against one event after the other."""
     seed = random.Random(number)
     rule = replace(make_rule(seed), tool_call_recovery=ToolCallRecovery.RETRY)
     raws = [write_runs(seed), write_runs(seed)]
-    singly = run(raws, rule, range(max(map(len, raws))))
-    assert run(raws, rule) == singly
-    assert run(raws, rule, seed.choices(range(1 << 16), k=9)) == singly
+    expected = run(raws, rule, singly)
+    assert run(raws, rule) == expected
+    assert run(raws, rule, seed.choices(range(1 << 16), k=9)) == expected

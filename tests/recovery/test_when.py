@@ -9,6 +9,7 @@ import pytest
 
 from proxy.rules import Rule, Unterminated
 from proxy.tools import read_tools
+from tests.examples import IS_FULL
 from tests.recovery.answers import (
     CLOSED,
     FORMS,
@@ -29,6 +30,8 @@ from tests.wire.streams import DONE, choice, chunk, event, fold
 TIME = "<tool_call>get_time</tool_call>"
 UNKNOWN = "<tool_call>rm</tool_call>"
 EVERY_FORM = pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+BOTH_KINDS = pytest.mark.parametrize("form", FORMS if IS_FULL else [OPEN, PARSED], ids=lambda form: form.name)
+"""One of those in which the proxy finds the thinking, and the one in which the server does."""
 
 
 def hear_both(form: Form, thought: str, content: str = "", finish: str = "stop", **options: Any) -> Heard:
@@ -37,7 +40,7 @@ def hear_both(form: Form, thought: str, content: str = "", finish: str = "stop",
     parts = form.parts(thought, content)
     heard = hear_whole(whole(write_whole(parts, finish), rule, tools))
     size = len(parts[0][1])
-    for cuts in (range(0), range(size), range(0, size, 7)):
+    for cuts in (range(0), range(size)):
         assert hear(streamed(write_stream(parts, cuts, finish), rule, tools)) == heard
     return heard
 
@@ -48,7 +51,8 @@ def nothing_happens(
     """All is heard as without recovery, and there is no call in it."""
     heard = hear_both(form, thought, content, finish, **options)
     assert heard.calls == []
-    assert heard == hear_both(form, thought, content, finish, **{**options, "tools": {}})
+    without = whole(write_whole(form.parts(thought, content), finish), options.get("rule", form.rule), {})
+    assert heard == hear_whole(without)
     assert (heard.finish, heard.content.strip()) == (finish, content.strip())
 
 
@@ -64,14 +68,15 @@ def test_another_end_than_stop(form: Form, finish: str) -> None:
     nothing_happens(form, f"a {QWEN}", finish=finish)
 
 
-@EVERY_FORM
-@pytest.mark.parametrize("thought", [f"a {QWEN}"[:at] for at in range(len(f"a {QWEN}"))][2::9])
-def test_a_call_that_is_cut_off(form: Form, thought: str) -> None:
-    nothing_happens(form, thought)
-    nothing_happens(form, thought, finish="length")
+@pytest.mark.share
+@BOTH_KINDS
+@pytest.mark.parametrize("end", ["<tool_c", "<function=re", "</parameter>", "</function>"])
+def test_a_call_that_is_cut_off(form: Form, end: str) -> None:
+    nothing_happens(form, f"a {QWEN[: QWEN.rindex(end) + len(end)]}")
 
 
-@EVERY_FORM
+@pytest.mark.share
+@BOTH_KINDS
 @pytest.mark.parametrize("text", MALFORMED.values(), ids=MALFORMED.keys())
 def test_a_malformed_call(form: Form, text: str) -> None:
     nothing_happens(form, f"a {text}")
@@ -88,7 +93,8 @@ def test_blank_content(form: Form) -> None:
     assert hear_both(form, f"a {QWEN}", " \n\t").calls == [READ]
 
 
-@EVERY_FORM
+@pytest.mark.share
+@BOTH_KINDS
 @pytest.mark.parametrize(
     "thought",
     [
@@ -125,7 +131,8 @@ def test_drafts_before_a_call_stay(form: Form) -> None:
         ({"type": "function", "function": {"name": "get_time"}}, False),
     ],
 )
-@pytest.mark.parametrize("form", [OPEN, PARSED], ids=lambda form: form.name)
+@pytest.mark.share
+@BOTH_KINDS
 def test_tool_choice(form: Form, tool_choice: Any, called: bool) -> None:
     tools = [{"type": "function", "function": {"name": name, "parameters": TOOLS[name]}} for name in TOOLS]
     document = {"tools": tools} | ({} if tool_choice is None else {"tool_choice": tool_choice})
@@ -213,7 +220,7 @@ def test_content_of_parts_settles_it() -> None:
 
 def test_every_negative_holds_for_every_dialect() -> None:
     for case in CASES:
-        for thought, finish in ((f"a {case.text} b", "stop"), (f"a {case.text}", "length")):
+        for thought, finish, size in ((f"a {case.text} b", "stop", 1), (f"a {case.text}", "length", 9)):
             parts = PARSED.parts(thought)
-            heard = hear(streamed(write_stream(parts, range(len(thought)), finish)))
+            heard = hear(streamed(write_stream(parts, range(0, len(thought), size), finish)))
             assert heard == replace(Heard(), reasoning=thought, finish=finish), case.name

@@ -6,19 +6,16 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, example, given
-from hypothesis import settings as hypothesis_settings
-from hypothesis import strategies as st
 
 from proxy.settings import Server
-from tests.examples import up_to
 from tests.safety.upstreams import always, server
-from tests.servers import raw_server
+from tests.servers import raw_server, read_buffers_bytes, read_request
 from tests.transport import wire
 from tests.transport.proxying import LISTED, PLAIN, proxying
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
+    from collections.abc import Callable
 
     from tests.servers import RawRequest
 
@@ -28,44 +25,61 @@ DEEP = 100_000
 # Requests
 
 
-def bombs(model: str) -> dict[str, bytes]:
-    """Return bodies that a parser may choke on, each with a model that can be found in it, or not."""
-    named = f'"model":"{model}"'.encode()
-    return {
-        "deep lists": b'{%b,"messages":' % named + b"[" * DEEP + b"]" * DEEP + b"}",
-        "deep objects": b'{%b,"x":' % named + b'{"a":' * DEEP + b"1" + b"}" * DEEP + b"}",
-        "deep, as deep as can be read": b'{%b,"x":' % named + b"[" * 900 + b"]" * 900 + b"}",
-        "deep history": b'{%b,"messages":[{"role":"assistant","content":"<think>a</think>b","x":%b}]}'
-        % (named, b"[" * 500 + b"]" * 500),
-        "unclosed": b'{%b,"messages":' % named + b"[" * DEEP,
-        "a list": b"[" * DEEP + b"]" * DEEP,
-        "a huge number": b'{%b,"seed":%b}' % (named, b"9" * DEEP),
-        "a huge exponent": b'{%b,"temperature":1e999999999}' % named,
-        "not a number": b'{%b,"temperature":NaN,"top_p":-Infinity}' % named,
-        "invalid UTF-8": b'{%b,"messages":[{"role":"user","content":"\xff\xfe\xed\xa0\x80"}]}' % named,
-        "invalid UTF-8 in a key": b'{%b,"\xc0\xaf":1}' % named,
-        "half a pair": b'{%b,"messages":[{"role":"user","content":"\\ud800"}]}' % named,
-        "a NUL": b'{%b,"messages":[{"role":"user","content":"\\u0000"}]}\x00' % named,
-        "a byte order mark": b"\xef\xbb\xbf{%b}" % named,
-        "UTF-16": ("{" + named.decode() + "}").encode("utf-16"),
-        "one key twice": b'{"model":"other",%b,"messages":[],"messages":{}}' % named,
-        "many keys": b"{%b,%b}" % (named, b",".join(b'"%d":0' % number for number in range(50_000))),
-        "one key many times": b"{%b,%b}" % (named, b",".join([b'"a":0'] * 50_000)),
-        "escapes": b'{%b,"x":"%b"}' % (named, b"\\u0041" * 100_000),
-        "wrong types": b'{%b,"messages":{"0":[]},"stream":"yes","chat_template_kwargs":[1]}' % named,
-        "wrong types inside": b'{%b,"messages":[1,null,"x",[],{"role":[],"content":{"a":1}}]}' % named,
-        "no model": b'{"messages":[]}',
-        "a model of another type": b'{"model":{"a":[1]}}',
-        "nothing": b"",
-    }
+BOMBS: dict[str, Callable[[bytes], bytes]] = {
+    "deep lists": lambda named: b'{%b,"messages":' % named + b"[" * DEEP + b"]" * DEEP + b"}",
+    "deep objects": lambda named: b'{%b,"x":' % named + b'{"a":' * DEEP + b"1" + b"}" * DEEP + b"}",
+    "deep, as deep as can be read": lambda named: b'{%b,"x":' % named + b"[" * 900 + b"]" * 900 + b"}",
+    "deep history": lambda named: (
+        b'{%b,"messages":[{"role":"assistant","content":"<think>a</think>b","x":%b}]}'
+        % (named, b"[" * 500 + b"]" * 500)
+    ),
+    "unclosed": lambda named: b'{%b,"messages":' % named + b"[" * DEEP,
+    "a list": lambda _: b"[" * DEEP + b"]" * DEEP,
+    "a huge number": lambda named: b'{%b,"seed":%b}' % (named, b"9" * DEEP),
+    "a huge exponent": lambda named: b'{%b,"temperature":1e999999999}' % named,
+    "not a number": lambda named: b'{%b,"temperature":NaN,"top_p":-Infinity}' % named,
+    "invalid UTF-8": lambda named: (
+        b'{%b,"messages":[{"role":"user","content":"\xff\xfe\xed\xa0\x80"}]}' % named
+    ),
+    "invalid UTF-8 in a key": lambda named: b'{%b,"\xc0\xaf":1}' % named,
+    "half a pair": lambda named: b'{%b,"messages":[{"role":"user","content":"\\ud800"}]}' % named,
+    "a NUL": lambda named: b'{%b,"messages":[{"role":"user","content":"\\u0000"}]}\x00' % named,
+    "a byte order mark": lambda named: b"\xef\xbb\xbf{%b}" % named,
+    "UTF-16": lambda named: ("{" + named.decode() + "}").encode("utf-16"),
+    "one key twice": lambda named: b'{"model":"other",%b,"messages":[],"messages":{}}' % named,
+    "many keys": lambda named: (
+        b"{%b,%b}" % (named, b",".join(b'"%d":0' % number for number in range(50_000)))
+    ),
+    "one key many times": lambda named: b"{%b,%b}" % (named, b",".join([b'"a":0'] * 50_000)),
+    "escapes": lambda named: b'{%b,"x":"%b"}' % (named, b"\\u0041" * 100_000),
+    "wrong types": lambda named: (
+        b'{%b,"messages":{"0":[]},"stream":"yes","chat_template_kwargs":[1]}' % named
+    ),
+    "wrong types inside": lambda named: (
+        b'{%b,"messages":[1,null,"x",[],{"role":[],"content":{"a":1}}]}' % named
+    ),
+    "no model": lambda _: b'{"messages":[]}',
+    "a model of another type": lambda _: b'{"model":{"a":[1]}}',
+    "nothing": lambda _: b"",
+}
+"""Bodies that a parser may choke on, each with a model that can be found in it, or not."""
 
 
 @both_models
-@pytest.mark.parametrize("name", bombs(""))
+@pytest.mark.parametrize("name", BOMBS)
 async def test_a_json_bomb_gets_the_verdict_of_the_server_or_a_400(model: str, name: str) -> None:
-    body = bombs(model)[name]
+    body = BOMBS[name](f'"model":"{model}"'.encode())
     verdict = wire.answer(b'{"error": "mine"}', status="422 No")
-    async with raw_server(always(verdict)) as upstream:
+    judged: list[bytes] = []
+
+    async def judge(request: RawRequest, reader: StreamReader, writer: StreamWriter) -> None:
+        while True:
+            if request.target == "/v1/completions":
+                judged.append(request.body)
+            writer.write(verdict)
+            request = await read_request(reader)
+
+    async with raw_server(judge) as upstream:
         servers = (Server("a", upstream.url, models=("no",)), Server("b", upstream.url))
         for target in (upstream.url, servers):
             async with proxying(target) as proxy, proxy.connect() as client:
@@ -75,7 +89,7 @@ async def test_a_json_bomb_gets_the_verdict_of_the_server_or_a_400(model: str, n
                 reply = await client.ask(wire.request("/v1/completions", body))
                 assert (reply.status, reply.body) == (422, b'{"error": "mine"}')
     # What the server got is what the client wrote: it alone judges it.
-    assert {request.body for request in upstream.requests if request.target == "/v1/completions"} <= {body}
+    assert judged == [body, body]
 
 
 @pytest.mark.parametrize(
@@ -128,64 +142,6 @@ async def test_a_redirect_is_not_followed(model: str, status: str) -> None:
         assert not elsewhere.connections
 
 
-token = st.from_regex(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,12}", fullmatch=True)
-line = st.binary(max_size=40).map(lambda raw: raw.translate(None, b"\r\n\0"))
-paths = st.one_of(
-    st.sampled_from([b"/v1/chat/completions", b"/v1/models", b"/v1/%63ompletions", b"/healthz", b"*", b"//"]),
-    st.binary(max_size=30).map(lambda raw: b"/" + raw.translate(None, b"\r\n \0")),
-)
-methods = st.one_of(
-    st.sampled_from([b"GET", b"POST", b"HEAD", b"OPTIONS", b"DELETE", b"CONNECT", b"PRI"]), token
-)
-fields = st.one_of(
-    st.tuples(token, line),
-    st.sampled_from(
-        [
-            (b"content-length", b"3"),
-            (b"content-length", b"-1"),
-            (b"content-length", b"99999999999999999999"),
-            (b"transfer-encoding", b"chunked"),
-            (b"transfer-encoding", b"gzip, chunked"),
-            (b"expect", b"100-continue"),
-            (b"upgrade", b"websocket"),
-            (b"connection", b"upgrade, host, content-length"),
-            (b"authorization", b"Bearer \xff"),
-            (b"host", b""),
-        ]
-    ),
-)
-bodies = st.one_of(st.binary(max_size=40), st.just(b"3\r\n{}\n\r\n0\r\n\r\n"), st.just(b'{"model":"listed"}'))
-heads = st.tuples(
-    methods, paths, st.sampled_from([b"HTTP/1.1", b"HTTP/1.0", b"HTTP/2.0", b""]), st.lists(fields)
-)
-
-
-def write(head: tuple[bytes, bytes, bytes, list[tuple[bytes, bytes]]], body: bytes) -> bytes:
-    method, path, version, rows = head
-    lines = [b"%b: %b\r\n" % row for row in rows]
-    return b"%b %b %b\r\nhost: x\r\n%b\r\n%b" % (method, path, version, b"".join(lines), body)
-
-
-@hypothesis_settings(
-    max_examples=up_to(150), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
-@given(st.one_of(st.builds(write, heads, bodies), st.binary(max_size=200)))
-@example(b"GET / HTTP/1.1\r\n\r\n" * 50)
-@example(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
-@example(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
-async def test_whatever_comes_the_answer_is_no_500_and_the_next_client_is_served(raw: bytes) -> None:
-    async with raw_server(server("a", "m")) as upstream, proxying(upstream.url) as proxy:
-        async with proxy.connect() as client:
-            await client.send(raw)
-            client.writer.write_eof()
-            told = await client.rest()
-        if told:
-            assert told.startswith(b"HTTP/1.1 ")
-            assert not told.startswith((b"HTTP/1.1 500", b"HTTP/1.1 502", b"HTTP/1.1 504"))
-        async with proxy.connect() as client:
-            assert (await client.ask(wire.request("/v1/models"))).status == 200
-
-
 # Answers
 
 
@@ -225,13 +181,13 @@ async def test_what_is_not_what_it_says_passes_as_it_came(
 
 @pytest.mark.parametrize("line", [b"data: " + b"x" * 65_530, b"x", b": comment\n", b"data: \n", b"data:\r"])
 async def test_an_event_without_an_end_is_ended_by_its_size(line: bytes) -> None:
-    written = 0
+    written, most = 0, read_buffers_bytes() + 4 * 1024 * 1024
 
     async def script(_: RawRequest, __: StreamReader, writer: StreamWriter) -> None:
         nonlocal written
         writer.write(wire.STREAM_HEAD)
         piece = wire.chunk(line * (65_536 // len(line)))
-        while written < 64 * 1024 * 1024:
+        while written < 2 * most:
             writer.write(piece)
             written += len(piece)
             await writer.drain()
@@ -245,7 +201,7 @@ async def test_an_event_without_an_end_is_ended_by_its_size(line: bytes) -> None
         (error,) = wire.events(reply.body)
         assert error["error"]["code"] == "upstream_broken"
         await (await upstream.connection()).wait_peer_closed()
-    assert written < 20_000_000  # the limit, and what fits into the sockets between the two
+    assert written < most  # the limit, and what fits into the sockets between the two
 
 
 async def test_a_server_that_sends_more_than_it_said_does_not_reach_the_next_answer() -> None:

@@ -13,12 +13,17 @@ from tests.safety.upstreams import always
 from tests.servers import WAIT_S, raw_server
 from tests.transport import wire
 from tests.transport.proxying import LISTED, PLAIN, proxying
+from tests.transport.scripts import serve
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
+    from collections.abc import Callable
 
     from tests.servers import RawRequest
     from tests.transport.wire import Wire
+
+PERIOD_S = 30.0
+FOREVER_S = 86_400.0
 
 both_models = pytest.mark.parametrize("model", [LISTED, PLAIN])
 
@@ -162,47 +167,83 @@ async def test_a_silent_stream_carries_comments_between_its_events(model: str) -
     assert wire.events(rest)[-1] == "[DONE]"
 
 
+class Timers:
+    """The loop as `Pulse` sees it: its timers go off when the test says so."""
+
+    def __init__(self) -> None:
+        self.delays_s: list[float] = []
+        """Of every timer that was set."""
+        self._loop = asyncio.get_running_loop()
+        self._beat: Any = None
+        self._ahead_s = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+    def time(self) -> float:
+        return self._loop.time() + self._ahead_s
+
+    def call_later(self, delay_s: float, beat: Callable[[], None]) -> asyncio.TimerHandle:
+        self.delays_s.append(delay_s)
+        self._beat = beat
+        return self._loop.call_later(FOREVER_S, beat)
+
+    async def go_off(self) -> None:
+        """Let a timer go off once the body is waited for."""
+        async with asyncio.timeout(WAIT_S):
+            # Nothing tells when the pulse waits again.
+            while self._beat is None or self._beat.__self__._waiting_since is None:  # noqa: ASYNC110, SLF001
+                await asyncio.sleep(0)
+        self._ahead_s += PERIOD_S
+        self._beat()
+
+
+@pytest.fixture
+async def timers(monkeypatch: pytest.MonkeyPatch) -> Timers:
+    made = Timers()
+    monkeypatch.setattr("proxy.pulse.asyncio", SimpleNamespace(get_running_loop=lambda: made))
+    return made
+
+
 @both_models
-async def test_there_is_no_comment_before_the_head_of_the_server(model: str) -> None:
-    asked = asyncio.Event()
-
-    async def script(_: RawRequest, __: StreamReader, ___: StreamWriter) -> None:
-        asked.set()
-        await asyncio.sleep(0.3)  # six times the period, in which nothing must happen
-
+async def test_there_is_no_comment_before_the_head_of_the_server(model: str, timers: Timers) -> None:
+    script = Stepwise(b"")
     async with (
         raw_server(script) as upstream,
-        proxying(upstream.url, keep_alive_s=0.05) as proxy,
+        proxying(upstream.url, keep_alive_s=PERIOD_S) as proxy,
         proxy.connect() as client,
     ):
-        reply = await client.ask(wire.chat(model, stream=True))
+        await client.send(wire.chat(model, stream=True))
+        await upstream.connection()
+        script.go_on()
+        reply = await client.reply()
     assert reply.error() == (502, "proxy_upstream_error", "upstream_broken")
+    assert timers.delays_s == []
 
 
-async def test_no_comment_comes_into_an_event_that_is_only_relayed() -> None:
+async def test_no_comment_comes_into_an_event_that_is_only_relayed(timers: Timers) -> None:
     event = wire.event("a")
     parts = (event[:9], event[9:-1], event[-1:], event[:-2] + b"\r\n\r\n")
     script = Stepwise(wire.STREAM_HEAD, *map(wire.chunk, parts), wire.LAST_CHUNK)
+    told = []
     async with (
         raw_server(script) as upstream,
-        proxying(upstream.url, keep_alive_s=0.02) as proxy,
+        proxying(upstream.url, keep_alive_s=PERIOD_S) as proxy,
         proxy.connect() as client,
     ):
         await client.send(wire.chat(PLAIN, stream=True))
         script.go_on()
-        await client.head()
-        told = b""
+        await timers.go_off()
+        await client.head()  # the first comment brings it
         for part in (*parts, b""):
-            await asyncio.sleep(0.1)  # five times the period
             script.go_on()
-            while (piece := await client.piece()) == COMMENT:
-                told += piece
-            assert piece == part
-            told += piece
-    assert told.replace(COMMENT, b"") == b"".join(parts)
-    assert told.removeprefix(COMMENT).startswith((COMMENT, event))
-    assert event in told
-    assert told.endswith(b"\r\n\r\n" + COMMENT) or told.count(COMMENT) >= 2
+            told.append(await client.piece())
+            while told[-1] != part:
+                told.append(await client.piece())
+            if part:
+                await timers.go_off()
+    # Behind the third part an event ends, too; that its line ended before is no longer known.
+    assert told == [COMMENT, *parts, COMMENT, b""]
 
 
 @pytest.mark.parametrize(
@@ -214,21 +255,15 @@ async def test_no_comment_comes_into_an_event_that_is_only_relayed() -> None:
     ],
     ids=["with a length", "compressed", "no stream"],
 )
-async def test_a_comment_is_put_only_where_it_fits(head: bytes) -> None:
+async def test_a_comment_is_put_only_where_it_fits(head: bytes, timers: Timers) -> None:
     body = b"data: 1\n\ndata: 22\n\n\n"
-
-    async def script(_: RawRequest, __: StreamReader, writer: StreamWriter) -> None:
-        writer.write(head + body[:9])
-        await writer.drain()
-        await asyncio.sleep(0.2)
-        writer.write(body[9:])
-
     async with (
-        raw_server(script) as upstream,
-        proxying(upstream.url, keep_alive_s=0.02) as proxy,
+        raw_server(serve(head, body)) as upstream,
+        proxying(upstream.url, keep_alive_s=PERIOD_S) as proxy,
         proxy.connect() as client,
     ):
         assert (await client.ask(wire.chat(PLAIN, stream=True))).body == body
+    assert timers.delays_s == []
 
 
 @both_models
@@ -267,28 +302,13 @@ async def test_a_client_that_leaves_a_silent_stream_frees_the_server(model: str)
         await proxy.served(1)
 
 
-async def test_a_stream_costs_one_timer_whatever_its_events() -> None:
-    set_ = []
-    loop = asyncio.get_running_loop()
-
-    class Counting:
-        """Counts what `Pulse` sets, through a loop of its own."""
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(loop, name)
-
-        def call_later(self, delay_s: float, *args: Any) -> asyncio.TimerHandle:
-            set_.append(delay_s)
-            return loop.call_later(delay_s, *args)
-
+async def test_a_stream_costs_one_timer_whatever_its_events(timers: Timers) -> None:
     stream = b"".join(wire.chunk(wire.event(str(number))) for number in range(500)) + wire.LAST_CHUNK
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("proxy.pulse.asyncio", SimpleNamespace(get_running_loop=Counting))
-        async with (
-            raw_server(always(wire.STREAM_HEAD + stream)) as upstream,
-            proxying(upstream.url, keep_alive_s=30) as proxy,
-            proxy.connect() as client,
-        ):
-            reply = await client.ask(wire.chat(LISTED, stream=True))
+    async with (
+        raw_server(always(wire.STREAM_HEAD + stream)) as upstream,
+        proxying(upstream.url, keep_alive_s=PERIOD_S) as proxy,
+        proxy.connect() as client,
+    ):
+        reply = await client.ask(wire.chat(LISTED, stream=True))
     assert len(wire.events(reply.body)) == 500
-    assert set_.count(30) == 1
+    assert timers.delays_s == [PERIOD_S]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +15,9 @@ from tests.transport import wire
 from tests.transport.logged import outcomes
 from tests.transport.proxying import LISTED, PLAIN, proxying
 from tests.transport.scripts import Stall
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
 both_models = pytest.mark.parametrize("model", [LISTED, PLAIN])
 STOPPED = (503, "proxy_error", "shutting_down")
@@ -37,21 +42,29 @@ def begin() -> Stall:
     return Stall(wire.STREAM_HEAD + wire.chunk(wire.event("<think>thought</think>said <thi")))
 
 
-async def test_a_rewritten_stream_gives_what_it_held_and_one_error(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "think_proxy")
+@asynccontextmanager
+async def stopped(model: str) -> AsyncIterator[tuple[wire.Wire, bytes]]:
+    """Stop a proxy in the middle of a stream; yields the client, and what it had got before."""
     async with (
         raw_server(begin()) as upstream,
         proxying(upstream.url) as proxy,
         proxy.connect() as client,
     ):
-        await client.send(wire.chat(LISTED, stream=True))
+        await client.send(wire.chat(model, stream=True))
         await client.head()
         told = await client.piece()
         proxy.app.stop_streams()
-        while piece := await client.piece():
-            told += piece
+        yield client, told
         await (await upstream.connection()).wait_peer_closed()
         await proxy.served(1)
+
+
+async def test_a_rewritten_stream_gives_what_it_held_and_one_error(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "think_proxy")
+    async with stopped(LISTED) as (client, begun):
+        told = begun
+        while piece := await client.piece():
+            told += piece
     *events, error = wire.events(told)
     assert wire.texts(events) == ("thought", "said <thi")
     assert (error["error"]["type"], error["error"]["code"]) == ("proxy_error", "shutting_down")
@@ -62,18 +75,8 @@ async def test_a_rewritten_stream_gives_what_it_held_and_one_error(caplog: pytes
 
 async def test_any_other_stream_is_cut(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "think_proxy")
-    async with (
-        raw_server(begin()) as upstream,
-        proxying(upstream.url) as proxy,
-        proxy.connect() as client,
-    ):
-        await client.send(wire.chat(PLAIN, stream=True))
-        await client.head()
-        await client.piece()
-        proxy.app.stop_streams()
+    async with stopped(PLAIN) as (client, _):
         assert await client.rest() == b""
-        await (await upstream.connection()).wait_peer_closed()
-        await proxy.served(1)
     assert outcomes(caplog) == [("stopped", "shutting_down")]
 
 

@@ -22,9 +22,16 @@ def test_oracle_agrees_with_the_table(case: Case) -> None:
     assert oracle.split_parts(case.parts, case.rule, cut=case.cut) == [list(part) for part in case.expected]
 
 
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_machine_agrees_with_the_table_whole_and_per_character(case: Case) -> None:
+    expected = [list(part) for part in case.expected]
+    for cuts in ([[] for _ in case.parts], [range(len(part)) for part in case.parts]):
+        assert run(Splitter(case.rule), case.parts, cuts, cut=case.cut) == expected
+
+
 @pytest.mark.share
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_machine_agrees_with_the_table(case: Case) -> None:
+def test_machine_agrees_with_the_table_under_every_cut(case: Case) -> None:
     expected = [list(part) for part in case.expected]
     seed = random.Random(case.name)
     for cuts in cuts_of(case.parts, seed, every_two_cut=EVERY_TWO_CUT):

@@ -33,14 +33,11 @@ def whole(text: str, rule: Rule, *, cut: bool) -> oracle.Pieces:
 
 @many
 @given(texts, rules, cuts_in, cut_off)
+@example("\ud83d\udc00<think>\udfff</think>\ud800", Rule(), [1, 9], False)
 def test_cuts_change_nothing(text: str, rule: Rule, cuts: list[int], cut: bool) -> None:
-    assert run(Splitter(rule), [text], [within(cuts, text)], cut=cut) == [whole(text, rule, cut=cut)]
-
-
-@many
-@given(texts, rules, cut_off)
-def test_streaming_by_the_character_agrees_with_the_whole(text: str, rule: Rule, cut: bool) -> None:
-    assert run(Splitter(rule), [text], [range(len(text))], cut=cut) == [whole(text, rule, cut=cut)]
+    expected = [whole(text, rule, cut=cut)]
+    assert run(Splitter(rule), [text], [within(cuts, text)], cut=cut) == expected
+    assert run(Splitter(rule), [text], [range(len(text))], cut=cut) == expected
 
 
 @settings(max_examples=up_to(40))
@@ -81,6 +78,7 @@ def test_oracle_agrees_about_interrupts(
 
 @many
 @given(texts, rules, limits, cut_off)
+@example("\ud83d\udc00<think>\udfff</think>\ud800", Rule(), (6, 120), False)
 def test_only_markers_and_the_named_white_space_go(
     text: str, rule: Rule, limit: tuple[int, int], cut: bool
 ) -> None:
@@ -110,14 +108,6 @@ EXACT = Rule(whitespace=Whitespace.EXACT)
 )
 def test_conservation_sees_what_is_lost(text: str, pieces: oracle.Pieces, rule: Rule) -> None:
     assert not is_conserved(text, pieces, rule)
-
-
-@many
-@given(noise, rules, st.lists(st.integers(0, 60), max_size=6), cut_off)
-@example("\ud83d\udc00<think>\udfff</think>\ud800", Rule(), [1, 9], False)
-def test_nothing_that_a_model_writes_raises(text: str, rule: Rule, cuts: list[int], cut: bool) -> None:
-    pieces = run(Splitter(rule), [text], [within(cuts, text)], cut=cut)[0]
-    assert is_conserved(text, pieces, rule), pieces
 
 
 @many

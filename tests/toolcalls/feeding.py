@@ -10,6 +10,7 @@ from proxy.calls.finder import Finder
 from proxy.calls.recovery import Recovery
 from proxy.calls.watch import Watch
 from proxy.spans import Channel, Span
+from tests.examples import share_of, up_to
 from tests.splitting.feeding import chunks
 
 if TYPE_CHECKING:
@@ -21,12 +22,12 @@ R, C = Channel.REASONING, Channel.CONTENT
 
 
 def every_cut(text: str) -> Iterator[list[int]]:
-    """Whole, per character, every single cut, and random cuts."""
+    """Whole, per character, single cuts, and random cuts."""
     seed = random.Random(len(text))
     yield []
     yield list(range(len(text)))
-    yield from ([place] for place in range(len(text)))
-    yield from (seed.choices(range(len(text) + 1), k=seed.randint(2, 9)) for _ in range(20))
+    yield from ([place] for place in share_of(range(len(text))))
+    yield from (seed.choices(range(len(text) + 1), k=seed.randint(2, 9)) for _ in range(up_to(20)))
 
 
 def merge(pieces: Iterable[Piece]) -> list[Piece]:

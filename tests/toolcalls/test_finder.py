@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from itertools import permutations
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,14 +15,28 @@ from tests.toolcalls.cases import CASES, HERMES, MALFORMED, QWEN, TOOLS, Case
 from tests.toolcalls.feeding import blocks, every_cut, find, raw
 from tests.toolcalls.scale import at_both_scales, scaled
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 CALL = "<tool_call>get_time</tool_call>"
 
 
 @each_case
+def test_reads_every_dialect(case: Case) -> None:
+    text = f"Let me see.\n{case.text}\n"
+    reads_what_it_says(case, text, [[], range(len(text))])
+
+
+@pytest.mark.share
+@each_case
 def test_reads_every_dialect_however_it_is_cut(case: Case) -> None:
     text = f"Let me see.\n{case.text}\n"
-    for cuts in every_cut(text):
+    reads_what_it_says(case, text, every_cut(text))
+
+
+def reads_what_it_says(case: Case, text: str, all_cuts: Iterable[Sequence[int]]) -> None:
+    for cuts in all_cuts:
         pieces, run = find(text, cuts)
         calls = [call for block in blocks(run) for call in block.calls]
         typed = [(call.name, json.loads(write_arguments(call, TOOLS[call.name]))) for call in calls]
@@ -32,11 +47,10 @@ def test_reads_every_dialect_however_it_is_cut(case: Case) -> None:
         assert raw(run) == f"{case.text}\n"
 
 
-@each_case
+@pytest.mark.parametrize("case", [case for case in CASES if case.blocks == 1], ids=lambda case: case.name)
 def test_a_block_is_raw_text_with_its_envelope(case: Case) -> None:
     _, run = find(case.text)
-    if case.blocks == 1:
-        assert [block.raw for block in blocks(run)] == [case.text]
+    assert [block.raw for block in blocks(run)] == [case.text]
 
 
 @each_case
@@ -55,10 +69,18 @@ def test_what_is_cut_off_is_no_call(case: Case) -> None:
 
 @pytest.mark.parametrize("text", MALFORMED.values(), ids=MALFORMED.keys())
 def test_what_is_malformed_is_text(text: str) -> None:
+    for cuts in ([], range(len(text))):
+        assert find(text, cuts) == ([text], [])
+
+
+@pytest.mark.share
+@pytest.mark.parametrize("text", MALFORMED.values(), ids=MALFORMED.keys())
+def test_what_is_malformed_is_text_however_it_is_cut(text: str) -> None:
     for cuts in every_cut(text):
         assert find(text, cuts) == ([text], [])
 
 
+@pytest.mark.share
 @pytest.mark.parametrize("text", MALFORMED.values(), ids=MALFORMED.keys())
 def test_a_call_behind_what_is_malformed_is_found(text: str) -> None:
     whole = f"{text}\n{QWEN}"
@@ -68,6 +90,7 @@ def test_a_call_behind_what_is_malformed_is_found(text: str) -> None:
         assert [block.raw for block in blocks(run)] == [QWEN]
 
 
+@pytest.mark.share
 @pytest.mark.parametrize(
     "begun",
     [
@@ -86,6 +109,7 @@ def test_a_call_that_was_begun_anew_is_found(begun: str) -> None:
         assert [block.raw for block in blocks(run)] == [QWEN]
 
 
+@pytest.mark.share
 def test_what_was_read_again_too_often_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
     text = f"<function=read><parameter=path>{HERMES}<parameter=limit>\n{QWEN}"
     assert [block.raw for block in blocks(find(text)[0])] == [HERMES]
@@ -97,6 +121,7 @@ def test_what_was_read_again_too_often_is_text(monkeypatch: pytest.MonkeyPatch) 
         assert [block.raw for block in blocks(run)] == [QWEN]
 
 
+@pytest.mark.share
 def test_a_call_quoted_in_one_that_is_cut_off_is_not_found() -> None:
     text = f"<tool_call><function=write><parameter=content>Example: {HERMES}"
     for cuts in every_cut(text):
@@ -113,6 +138,7 @@ def test_drafts_come_before_the_visible_text_that_shows_they_are() -> None:
     assert finder.run == []
 
 
+@pytest.mark.share
 def test_drafts_before_a_call() -> None:
     text = f"a {HERMES} b {QWEN} c {QWEN}\n{CALL}\n"
     for cuts in every_cut(text):
@@ -122,6 +148,7 @@ def test_drafts_before_a_call() -> None:
         assert [block.raw for block in blocks(run)] == [QWEN, CALL]
 
 
+@pytest.mark.share
 def test_a_draft_followed_by_a_call_that_is_cut_off_leaves_nothing() -> None:
     text = f"{QWEN}\n<tool_call>\n<function=read>\n<param"
     for cuts in every_cut(text):
@@ -145,6 +172,7 @@ def test_prose_goes_out_at_the_character_that_disproves_a_call() -> None:
     assert raw(finder.feed("i")) == "<tool_call> tag i"
 
 
+@pytest.mark.share
 def test_a_closer_alone_belongs_to_the_call_before_it() -> None:
     call = "<function=get_time>\n</function>"
     for tail in ("</tool_call>", "\n</tool_call>", " \n</seed:tool_call>"):

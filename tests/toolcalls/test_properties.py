@@ -194,6 +194,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE.keys())
 @pytest.mark.parametrize("by", [1, 0], ids=["by character", "whole"])
 def test_work_is_in_proportion_to_the_text(unit: str, by: int) -> None:

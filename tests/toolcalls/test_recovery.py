@@ -30,6 +30,7 @@ def test_every_dialect_is_recovered(case: Case) -> None:
         assert tuple(call.id for call in recovery.calls if call.id) == case.ids
 
 
+@pytest.mark.share
 def test_a_turn_that_says_nothing_but_a_call_has_no_reasoning() -> None:
     text = f"\n\n{QWEN}\n"
     for cuts in every_cut(text):
@@ -44,6 +45,7 @@ def test_white_space_outside_the_thinking_is_no_content_of_a_turn_that_calls() -
     assert calls(recovery) == [READ, ("get_time", {})]
 
 
+@pytest.mark.share
 @pytest.mark.parametrize(
     "spans",
     [
@@ -97,6 +99,7 @@ def test_only_the_tools_that_may_be_called_count() -> None:
     assert recovery.calls == []
 
 
+@pytest.mark.share
 def test_drafts_go_out_before_the_call() -> None:
     text = f"a {HERMES} b {UNKNOWN} c {QWEN}"
     for cuts in every_cut(text):

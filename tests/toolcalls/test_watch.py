@@ -37,6 +37,7 @@ def test_every_dialect_is_noted(case: Case) -> None:
         ]
 
 
+@pytest.mark.share
 @pytest.mark.parametrize(
     "spans",
     [

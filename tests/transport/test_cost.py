@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import sys
 import tracemalloc
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,10 +13,8 @@ from proxy.connection import Connection
 from proxy.response import Rewriter
 from proxy.rules import Rule
 from proxy.stream import Stream
+from tests.counting import calls_made
 from tests.wire.streams import MAX_EVENT_BYTES, choice, chunk, event
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 EVENTS = 320
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -27,23 +24,6 @@ OPENING = b"".join(event(chunk(choice({"content": text}))) for text in ("<think>
 ANSWER = b"".join(
     event(chunk(choice({"content": text}))) for text in ("</think>", "\n\n", "It", " is", " so")
 )
-
-
-def calls(work: Callable[[], object]) -> tuple[int, int]:
-    """Count the calls that work makes: of Python functions, and of those in C."""
-    counted = {"call": 0, "c_call": 0}
-
-    def count(_frame: Any, kind: str, _argument: Any) -> None:
-        if kind in counted:
-            counted[kind] += 1
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return counted["call"], counted["c_call"]
 
 
 def begun(*, answer: bool) -> Stream:
@@ -64,7 +44,7 @@ def test_an_event_of_the_straight_line(at_once: int, most: float, most_in_c: flo
         for _ in range(EVENTS // at_once):
             stream.feed(read)
 
-    of_python, of_c = calls(work)
+    of_python, of_c = calls_made(work)
     assert of_python - 1 <= most * EVENTS
     assert of_c <= most_in_c * EVENTS
 
@@ -94,7 +74,7 @@ async def test_a_piece_of_a_body_on_its_way_to_the_client() -> None:
         for _ in range(EVENTS):
             connection.data_received(framed)
 
-    of_python, of_c = calls(work)
+    of_python, of_c = calls_made(work)
     assert pieces == [WORD] * EVENTS
     assert of_python - 1 <= 7 * EVENTS
     assert of_c <= 12 * EVENTS

@@ -209,7 +209,7 @@ def tasks_of_the_proxy() -> list[asyncio.Task[object]]:
     return [task for task, it in coroutines if package in Path(it.cr_code.co_filename).parents]  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("rounds", [12, pytest.param(120, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [4, pytest.param(120, marks=pytest.mark.slow)])
 async def test_aborts_at_random_moments_leave_nothing_open(rounds: int) -> None:
     """Each client leaves after a random number of turns of the loop, in whatever phase that is."""
     moments = random.Random(7)

@@ -1,4 +1,4 @@
-"""The official client, through a real uvicorn, in front of the demo server."""
+"""The official client, over real sockets, in front of the demo server."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.servers import HOST, WAIT_S, raw_server, reset
+from tests.servers import HOST, WAIT_S, raw_server, read_buffers_bytes, reset
 from tests.transport import wire
 from tests.transport.proxying import LISTED, PLAIN, proxying
 
@@ -352,10 +352,10 @@ async def test_an_unlisted_compressed_answer_passes_byte_by_byte(coding: str) ->
     assert (reply.body, reply.header("content-encoding")) == (body, coding)
 
 
-BUFFERS_BYTES = 24 * 1024 * 1024
-"""What the kernel may buffer on the way (tcp_rmem and tcp_wmem allow 6 + 4 MiB per hop), and the proxy."""
+BUFFERS_BYTES = 2 * read_buffers_bytes() + 4 * 1024 * 1024
+"""What is buffered at most on the way: by the kernel on each of two connections, and by the proxy."""
 
-FLOOD_BYTES = 64 * 1024 * 1024
+FLOOD_BYTES = BUFFERS_BYTES + 8 * 1024 * 1024
 
 
 @pytest.mark.parametrize("model", [LISTED, PLAIN])
