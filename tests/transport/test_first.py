@@ -37,7 +37,7 @@ with beside(build_app(pace_s=0)) as upstream:
 
 @pytest.mark.parametrize("mode", ["stream", "whole"])
 def test_the_first_chat_loads_nothing(mode: str, tmp_path: Path) -> None:
-    done = subprocess.run(  # noqa: S603 - our own command
+    done = subprocess.run(
         [sys.executable, "-c", ASK_TWICE, mode],
         env={"PYTHONPATH": str(ROOT)},
         cwd=tmp_path,
