@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import orjson
 
 from proxy import chat, reasoning, sse
+from proxy.prompt import PROMPT_TEXT
 from proxy.splitter import Channel
 
 if TYPE_CHECKING:
@@ -29,11 +30,11 @@ _WRITTEN_OTHERWISE = re.compile(rb"\\[u/]")  # escapes that orjson does not writ
 _INSIDE = re.compile(rb'(?:[^"\\\x00-\x1f]|\\["\\/bfnrtu])*')
 
 
-def find_text(raw: bytes) -> tuple[bytes, bytes] | None:
+def find_text(raw: bytes, key: bytes = _KEY) -> tuple[bytes, bytes] | None:
     """Return what stands before and behind the only text of an event; None where it has none, or several."""
-    if raw.count(_KEY) != 1 or not raw.endswith(b"\n\n"):
+    if raw.count(key) != 1 or not raw.endswith(b"\n\n"):
         return None
-    start = raw.index(_KEY) + len(_KEY)
+    start = raw.index(key) + len(key)
     text = _INSIDE.match(raw, start)
     return raw[:start], raw[text.end() if text else start :]
 
@@ -48,6 +49,7 @@ class Run:
         "_origin",
         "_prefix",
         "_safe",
+        "_said",
         "_start",
         "_suffix",
         "_tail",
@@ -60,18 +62,20 @@ class Run:
     def __init__(
         self,
         around: tuple[bytes, bytes],
-        thought: tuple[bytes, bytes] | None,
+        thought: tuple[bytes, bytes],
+        said: tuple[bytes, bytes],
         turn: Turn,
         origin: tuple[Any, Any],
     ) -> None:
-        """Take the bytes around a text, and those around it as reasoning (None: reasoning is left out)."""
+        """Take the bytes around a text as it came, as it is written as reasoning, and as content."""
         self.around = around
         """What stands before and behind the text, as it came."""
         self._prefix, self._suffix = around
         self._start, self._tail = len(self._prefix), -len(self._suffix)
-        self._thought = thought is not None
-        self._before, self._behind = thought or (b"", b"")
+        self._thought = bool(turn.names)  # else reasoning is left out
+        self._before, self._behind = thought
         self._thought_joint = self._behind + self._before
+        self._said = said
         self._turn = turn
         self._origin = origin
         self._lane: Lane | None = None
@@ -88,17 +92,21 @@ class Run:
         delta, turn = choice.get("delta"), rewriter.turn(index)
         if turn is None or not isinstance(delta, dict) or not isinstance(delta.get("content"), str):
             return None
+        if PROMPT_TEXT in chunk or len(turn.names) > 1:
+            return None
         if not chat.is_bare(chunk | {"choices": [choice | {"delta": delta | {"content": ""}}]}):
             return None
-        if not turn.names:
-            return cls(around, None, turn, (chunk, choice))
-        made = choice | {"delta": reasoning.place(delta, None, "@", turn.names)}
-        written = sse.encode(chat.write_json(chunk | {"choices": [made]}), event).raw
-        key = b'"%b":"' % turn.names[0].encode()
-        before, found_key, behind = written.partition(key + b"@")
-        if len(turn.names) > 1 or not found_key or key in behind:
+
+        def write(delta: dict[str, Any], name: str) -> tuple[bytes, bytes] | None:
+            made = chunk | {"choices": [choice | {"delta": delta}]}
+            return find_text(sse.encode(chat.write_json(made), event).raw, b'"%b":"' % name.encode())
+
+        said = write(reasoning.place(delta, "@", "", turn.names), "content")
+        name = next(iter(turn.names), "")
+        thought = write(reasoning.place(delta, None, "@", turn.names), name) if name else (b"", b"")
+        if said is None or thought is None:
             return None
-        return cls(around, (before + key, behind), turn, (chunk, choice))
+        return cls(around, thought, said, turn, (chunk, choice))
 
     def feed(self, events: bytes) -> bytes | None:
         """Rewrite whole events of this run; None, with nothing read, if they are anything else."""
@@ -140,10 +148,27 @@ class Run:
             return raw
         channel = self._skim(text)
         if channel is None:
-            return None
+            return self._hear(raw, text)
         if channel is Channel.CONTENT:
             return raw
         return self._before + orjson.dumps(text)[1:-1] + self._behind if self._thought else b""
+
+    def _hear(self, raw: bytes, text: str) -> bytes | None:
+        """Have the splitter read the text of an event; what can't be written here is left to the full way."""
+        spans = self._turn.hear(text, *self._origin)
+        if not spans:
+            return spans if spans is None else b""
+        channel, made, _ = spans[0]
+        if len(spans) == 1 and channel is Channel.CONTENT and made == text:
+            return raw
+        try:
+            if len(spans) == 1:
+                before, behind = self._said if channel is Channel.CONTENT else (self._before, self._behind)
+                return before + orjson.dumps(made)[1:-1] + behind
+        except orjson.JSONEncodeError:
+            pass  # half a character, from an event before
+        self._turn.heard = spans
+        return None
 
     def _pass(self, inside: bytes) -> Channel | None:
         """Let the inside of a JSON string pass without reading it, and return its channel."""

@@ -36,7 +36,7 @@ class Turn:
 
     __slots__ = (
         *("_consumed", "_native", "_passes", "_recovery", "_splitter", "_tally", "_thought", "_toolbox"),
-        *("ended", "lane", "last", "left", "names", "said"),
+        *("ended", "heard", "lane", "last", "left", "names", "said"),
     )
 
     def __init__(self, rule: Rule, toolbox: Toolbox = EMPTY, tally: Tally | None = None) -> None:
@@ -62,6 +62,8 @@ class Turn:
         """Where text passes without being brought here; `enter_lane` looks for it anew."""
         self.last: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
         """The chunk in which the choice was seen last, and the choice in it."""
+        self.heard: list[Span] | None = None
+        """What `hear` made of the text of the chunk that comes next, if it was read before."""
 
     def feed(self, chunk: dict[str, Any], choice: dict[str, Any]) -> list[dict[str, Any]]:
         """Read this choice in the next chunk; return the choices that take its place, in order.
@@ -74,9 +76,12 @@ class Turn:
         delta = choice.get("delta")
         if not isinstance(delta, dict):
             delta = {}
+        text = delta.get("content")
+        if self.heard is not None and isinstance(text, str):
+            spans, self.heard = self.heard, None
+            return self._place(choice, delta, text, spans)
         if reasoning.is_native(delta):
             return self._feed_native(choice, delta)
-        text = delta.get("content")
         if not text and not choice.get("finish_reason") and not says_more(delta):
             return [choice]
         spans = recover(self._recovery, read(self._splitter, delta, choice), delta, choice)
@@ -88,7 +93,29 @@ class Turn:
         spans = self._merge(spans)
         if not isinstance(text, str) or not text:
             return [*(chat.piece(choice, self._write(span)) for span in spans), choice]
-        start, self._consumed = self._consumed, self._consumed + len(text)
+        self._consumed += len(text)
+        return self._place(choice, delta, text, spans)
+
+    def hear(self, text: str, chunk: dict[str, Any], choice: dict[str, Any]) -> list[Span] | None:
+        """Read the text of a chunk that carries nothing else, as `feed` would; return what goes out of it.
+
+        Returns None, and reads nothing, when more than the text decides. `chunk` and `choice` are as in
+        `skim`.
+        """
+        if self._native or self.ended:
+            return None
+        self.leave_lane()
+        self.last = chunk, choice
+        spans = self._recovery.feed(self._splitter.feed(text))
+        self._tally.engaged = self._tally.engaged or self._splitter.engaged
+        self._note(spans, {}, {})
+        self._consumed += len(text)
+        return self._merge(spans)
+
+    def _place(
+        self, choice: dict[str, Any], delta: dict[str, Any], text: str, spans: list[Span]
+    ) -> list[dict[str, Any]]:
+        """Return the choices that carry what came of a text, which was read."""
         if len(spans) == 1 and spans[0][:2] == (Channel.CONTENT, text):
             return [choice]
         last = spans.pop() if spans else Span(Channel.CONTENT, "", 0)
@@ -96,6 +123,7 @@ class Turn:
             own = reasoning.place(delta, None, last.text, self.names)
         else:
             own = reasoning.place(delta, last.text, "", self.names)
+        start = self._consumed - len(text)
         shares = deal_out(choice, text, [span.end - start for span in spans])
         return _replace(choice, [self._write(span) for span in spans], own, shares)
 

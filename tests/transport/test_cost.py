@@ -49,6 +49,19 @@ def test_an_event_of_the_straight_line(at_once: int, most: float, most_in_c: flo
     assert of_c <= most_in_c * EVENTS
 
 
+@pytest.mark.parametrize("answer", [False, True], ids=["thinking", "answer"])
+def test_an_event_that_the_splitter_has_to_read(*, answer: bool) -> None:
+    """Its JSON is not parsed for that, nor written anew: the full way makes some hundred and fifty calls."""
+    stream, read = begun(answer=answer), event(chunk(choice({"content": " i<n"})))
+    stream.feed(read)
+
+    def work() -> None:
+        for _ in range(EVENTS):
+            stream.feed(read)
+
+    assert sum(calls(work)) <= 100 * EVENTS
+
+
 async def test_a_piece_of_a_body_on_its_way_to_the_client() -> None:
     """Too few calls for anything to be awaited, or a task, a future or a timer to be made."""
     connection = Connection(lambda _: None)

@@ -26,6 +26,8 @@ TOKENS = [
     *("<think>", "</think>", "<", "</", "think>", "a", " b", "\n", "\n\n", "`", "```", "~~~", " ", '"', "\\"),
     *("é", "😀", "\u2028", "\x7f", "\u0000", '"},"x', "word " * 9, "", "<answer>", "</answer>", "\t", "\r\n"),
 ]
+HALVES = ["\ud83d", "\ude00"]
+"""Of a character: only as escapes can they stand in JSON."""
 TAILS = (
     {},
     {},
@@ -57,7 +59,8 @@ def make_stream(seed: random.Random) -> bytes:
             tail = seed.choice(TAILS)
         if seed.random() < 0.02:
             parts.append(event(chunk(choice({"tool_calls": [{"index": 0}]}, 0))))
-        text = {"content": "".join(seed.choices(TOKENS, k=seed.randint(0, 3)))}
+        tokens = [*TOKENS, *HALVES] if ensure_ascii else TOKENS
+        text = {"content": "".join(seed.choices(tokens, k=seed.randint(0, 3)))}
         made = chunk(choice({**nulls, **text}, seed.randrange(count), **tail))
         spaced = (", ", ": ") if seed.random() < 0.02 else (",", ":")
         parts.append(
