@@ -59,7 +59,7 @@ def test_an_event_that_the_splitter_has_to_read(*, answer: bool) -> None:
         for _ in range(EVENTS):
             stream.feed(read)
 
-    assert sum(calls(work)) <= 100 * EVENTS
+    assert sum(calls_made(work)) <= 100 * EVENTS
 
 
 async def test_a_piece_of_a_body_on_its_way_to_the_client() -> None:
