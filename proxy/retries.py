@@ -13,7 +13,7 @@ from proxy.texts import NAMES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from proxy.calls.call import Block
+    from proxy.calls.call import CallBlock
     from proxy.calls.watch import Left
     from proxy.rules import Rule
 
@@ -59,7 +59,7 @@ class Retries:
             return None
 
 
-def write_question(blocks: Sequence[Block]) -> str:
+def write_question(blocks: Sequence[CallBlock]) -> str:
     """Return what a model is told that left these blocks in its thinking."""
     count = sum(len(block.calls) for block in blocks)
     calls, them = ("1 tool call", "it") if count == 1 else (f"{count} tool calls", "them")

@@ -1,6 +1,6 @@
 """Tool calls in text: find them in thinking, type their arguments, make them calls of the answer.
 
-    text -> Finder -> Block, Call -> Recovery -> Recovered
+    text -> Finder -> CallBlock, Call -> Recovery -> Recovered
 
 `dialects` is the table of how models write calls, `reader` reads one block by it.
 """

@@ -32,7 +32,7 @@ class Call(NamedTuple):
     """The model's own id, or ""."""
 
 
-class Block(NamedTuple):
+class CallBlock(NamedTuple):
     """A complete block: an envelope with its calls, or a call that stands alone."""
 
     raw: str

@@ -15,7 +15,7 @@ length. A block that the text or the limit cut off is not read again: what stand
 
 from __future__ import annotations
 
-from proxy.calls.call import Block
+from proxy.calls.call import CallBlock
 from proxy.calls.dialects import OPENERS, STRAY_CLOSERS
 from proxy.calls.literals import compile_literals
 from proxy.calls.reader import BlockReader
@@ -33,7 +33,7 @@ HEAD_LIMIT = 4096
 REREADS = 4
 """How many times the text that came may be read again in all."""
 
-Piece = str | Block
+Piece = str | CallBlock
 """Reasoning text, or a block that is reasoning as well: a draft."""
 
 _WINDOW = 1024
@@ -150,7 +150,7 @@ class Finder:
 
     # Writing
 
-    def _keep(self, block: Block) -> None:
+    def _keep(self, block: CallBlock) -> None:
         self._stray = STRAY_CLOSERS.get(block.opener, ())
         if self._overrun:
             self._out.append(block)
@@ -163,7 +163,7 @@ class Finder:
         tail = [closer]
         while self.run:
             piece = self.run.pop()
-            if isinstance(piece, Block):
+            if isinstance(piece, CallBlock):
                 self._held += len(closer)
                 self.run.append(piece._replace(raw="".join((piece.raw, *reversed(tail)))))
                 return
@@ -186,7 +186,7 @@ class Finder:
     def _hold(self, piece: Piece, size: int) -> None:
         self.run.append(piece)
         self._held += size
-        if isinstance(piece, Block):
+        if isinstance(piece, CallBlock):
             self._head = False
         elif self._head and self._held > HEAD_LIMIT:
             self._release()

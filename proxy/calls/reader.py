@@ -26,7 +26,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from proxy.calls import jsontext
-from proxy.calls.call import Block, Call, Parameter, may_be_name, read_calls, read_key, read_name
+from proxy.calls.call import Call, CallBlock, Parameter, may_be_name, read_calls, read_key, read_name
 from proxy.calls.cursor import Cursor
 from proxy.calls.dialects import OPENERS, Body
 
@@ -92,9 +92,9 @@ class BlockReader:
         return self._cursor.raw
 
     @property
-    def block(self) -> Block:
+    def block(self) -> CallBlock:
         """The block, once it is complete."""
-        return Block(self.raw, self._opener, tuple(self._calls))
+        return CallBlock(self.raw, self._opener, tuple(self._calls))
 
     def read(self, text: str, at: int) -> int:
         """Read on from this index; return the index up to which text was consumed."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from proxy.calls.call import Block
+from proxy.calls.call import CallBlock
 from proxy.calls.coercion import write_arguments
 from proxy.calls.finder import Finder
 from proxy.lines import VISIBLE
@@ -42,7 +42,7 @@ class Recovered(NamedTuple):
 class _Draft(NamedTuple):
     """A block that may be a draft, and how much of the input had been read when it was complete."""
 
-    block: Block
+    block: CallBlock
     end: int
 
 
@@ -58,10 +58,10 @@ class Recovery:
         self._end = 0  # of the latest reasoning
         self._settled = not tools
         self._shown = False  # visible reasoning went out
-        self._drafts: list[Block] = []
+        self._drafts: list[CallBlock] = []
         self.calls: list[Recovered] = []
         """The calls of the turn, once it has ended and was left with nothing but them."""
-        self.blocks: list[Block] = []
+        self.blocks: list[CallBlock] = []
         """With the same conditions, every block that could be called, drafts too."""
 
     @property
@@ -139,11 +139,11 @@ class Recovery:
             return
         self._release()
         for piece in pieces:
-            if isinstance(piece, Block):
+            if isinstance(piece, CallBlock):
                 self._draft(_Draft(piece, self._end))
             else:
                 self._out.append(self._span(piece))
-            self._shown = self._shown or isinstance(piece, Block) or VISIBLE.search(piece) is not None
+            self._shown = self._shown or isinstance(piece, CallBlock) or VISIBLE.search(piece) is not None
 
     def _release(self) -> None:
         for piece in self._held:
@@ -173,5 +173,5 @@ def assign_ids(calls: Iterable[Recovered], ids: Iterator[str]) -> list[str]:
     return assigned
 
 
-def _admits(tools: Mapping[str, Any], blocks: Iterable[Block]) -> bool:
+def _admits(tools: Mapping[str, Any], blocks: Iterable[CallBlock]) -> bool:
     return all(call.name in tools for block in blocks for call in block.calls)

@@ -17,7 +17,7 @@ from proxy.spans import Channel, Span
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from proxy.calls.call import Block
+    from proxy.calls.call import CallBlock
     from proxy.calls.recovery import Recovered
 
 THOUGHT_LIMIT = 4 * 1024 * 1024
@@ -27,7 +27,7 @@ THOUGHT_LIMIT = 4 * 1024 * 1024
 class Left(NamedTuple):
     """What a turn came to that left calls in its thinking."""
 
-    blocks: list[Block]
+    blocks: list[CallBlock]
     """The calls that could be made, in order, drafts too; at least one."""
     thought: str
     content: str

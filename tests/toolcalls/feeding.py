@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from proxy.calls.call import Block
+from proxy.calls.call import CallBlock
 from proxy.calls.finder import Finder
 from proxy.calls.recovery import Recovery
 from proxy.calls.watch import Watch
@@ -51,11 +51,11 @@ def find(text: str, cuts: Sequence[int] = ()) -> tuple[list[Piece], list[Piece]]
 
 
 def raw(pieces: Iterable[Piece]) -> str:
-    return "".join(piece.raw if isinstance(piece, Block) else piece for piece in pieces)
+    return "".join(piece.raw if isinstance(piece, CallBlock) else piece for piece in pieces)
 
 
-def blocks(pieces: Iterable[Piece]) -> list[Block]:
-    return [piece for piece in pieces if isinstance(piece, Block)]
+def blocks(pieces: Iterable[Piece]) -> list[CallBlock]:
+    return [piece for piece in pieces if isinstance(piece, CallBlock)]
 
 
 def recover(

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from proxy.calls import finder as limits
-from proxy.calls.call import Block, Call, Parameter
+from proxy.calls.call import Call, CallBlock, Parameter
 from proxy.calls.coercion import write_arguments
 from proxy.calls.dialects import DIALECTS
 from proxy.calls.finder import Finder
@@ -79,7 +79,8 @@ def test_nothing_is_lost(text: str, size: int) -> None:
     pieces, run = find(text, range(0, len(text), size))
     assert raw(pieces) + raw(run) == text
     assert all(
-        isinstance(piece, Block) or piece.isspace() or not piece.strip("\ufeff\u200b \n\t\r") for piece in run
+        isinstance(piece, CallBlock) or piece.isspace() or not piece.strip("\ufeff\u200b \n\t\r")
+        for piece in run
     )
 
 
