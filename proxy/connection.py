@@ -28,6 +28,11 @@ Sink = Callable[[bytes], bool]
 class Connection(asyncio.Protocol):
     """A connection that sends a request and reads its answer, as often as the server keeps it open."""
 
+    __slots__ = (
+        *("_deadline", "_error", "_loop", "_on_lost", "_paused", "_pushed", "_reply", "_sink"),
+        *("_timeout_key", "_timeout_s", "_timer", "_transport", "_waiter", "answered", "idle_since"),
+    )
+
     def __init__(self, on_lost: Callable[[Connection], None]) -> None:
         """Call `on_lost` once, when the connection is gone."""
         self._on_lost = on_lost

@@ -36,6 +36,11 @@ class Head(NamedTuple):
 class Reply:
     """An answer that is being read. Informational ones (1xx) before it are skipped."""
 
+    __slots__ = (
+        *("_body", "_delimited", "_end", "_fault", "_has_body", "_headers", "_idle_bytes", "_parser"),
+        *("_persistent", "complete", "head", "on_body"),
+    )
+
     def __init__(self, *, has_body: bool) -> None:
         """Expect the answer to a request; one to HEAD (not `has_body`) ends with its head."""
         self.head: Head | None = None

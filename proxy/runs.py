@@ -113,9 +113,15 @@ class Run:
         if not events.startswith(self._prefix) or not events.endswith(self._suffix):
             return None
         inside = events[self._start : self._tail]
-        channel = self._pass(inside) if inside else None
-        if channel is None:
+        lane = self._turn.lane
+        if lane and lane is self._lane and inside and inside.isascii() and not inside.strip(self._safe):
+            # As `_pass` has it, without a call: here comes most of a stream.
+            lane.chars += len(inside)
+            channel = lane.channel
+        elif not inside or (found := self._pass(inside)) is None:
             return self._feed_many(events)
+        else:
+            channel = found
         if channel is Channel.CONTENT:
             return events
         return self._before + inside + self._behind if self._thought else b""
@@ -185,7 +191,6 @@ class Run:
                 lane.chars += len(inside.decode())
             except UnicodeDecodeError:
                 return None
-        turn.last = self._origin
         return lane.channel
 
     def _skim(self, text: str | None) -> Channel | None:

@@ -24,6 +24,8 @@ _BLANK = b"\n\n"  # ends an event, as servers write it
 class Stream:
     """The straight line of a streamed answer."""
 
+    __slots__ = ("_aligned", "_decoder", "_max_event_bytes", "_rewriter", "_runs", "_seen", "overflow")
+
     def __init__(self, rewriter: Rewriter | Round, max_event_bytes: int) -> None:
         """Begin an answer whose events go through a `Rewriter`; see `Decoder` for the limit."""
         self._max_event_bytes = max_event_bytes

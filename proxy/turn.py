@@ -149,7 +149,7 @@ class Turn:
         return channel
 
     def enter_lane(self) -> Lane | None:
-        """Return the lane in which text passes now, if there is one. Whoever lets some pass sets `last`."""
+        """Return the lane in which text passes now, if there is one: nothing is held there."""
         if self._passes is not _never and self._recovery.settled:
             self.lane = self._splitter.lane()
         return self.lane
