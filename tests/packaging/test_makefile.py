@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 def make(*arguments: str) -> subprocess.CompletedProcess[str]:
     # make tells the makes it starts what it was called with: none of that is meant for this one.
-    return run("make", "--no-print-directory", *arguments, MAKEFLAGS="", MAKELEVEL="0", MFLAGS="")
+    unset = ("env", "-u", "PYTHON", "-u", "VENV", "-u", "ARGS")
+    return run(*unset, "make", "--no-print-directory", *arguments, MAKEFLAGS="", MAKELEVEL="0", MFLAGS="")
 
 
 def write_python(path: Path, version: str) -> None:
