@@ -1,9 +1,9 @@
 """Runs of events that differ in their text and in nothing else: most of a stream is one.
 
 Around the text the JSON is the same bytes each time, so it need not be parsed and written anew: a `Run`
-knows those bytes, takes the texts from between them, and has the splitter skim them. What is not such an
-event, or holds text that the splitter has to look at, it leaves alone: then the event goes the full way.
-Both ways give the same bytes (`tests/wire/test_stream_runs.py`).
+knows those bytes, takes the texts from between them, lets them pass or has the splitter read them, and puts
+what goes out between known bytes. What is not such an event, or comes to more than one piece, it leaves
+alone: then the event goes the full way. Both ways give the same bytes (`tests/wire/test_stream_runs.py`).
 """
 
 from __future__ import annotations
