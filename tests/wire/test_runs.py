@@ -113,6 +113,10 @@ def build(text: str, shape: int) -> dict[str, Any]:
 
 
 SHAPES = 12
+SECOND = (2, 8)
+"""Those with a text of the second choice."""
+FINISH = 11
+"""The end of it: what text comes behind passes untouched, and would not in a whole answer."""
 
 
 def encode(value: Any, writer: int, line_break: str = "\n") -> bytes:
@@ -142,6 +146,9 @@ def test_runs(
     texts = [(shape, writer, text) for shape, writer, said in parts for text in said]
     if think:
         texts.insert(0, (0, 0, "<think>"))
+    shapes = [shape for shape, _, _ in texts]
+    end = shapes.index(FINISH) if FINISH in shapes else len(texts)
+    texts = texts[:end] + [one for one in texts[end:] if one[0] not in SECOND]
     events = [encode(build(text, shape), writer, line_break) for shape, writer, text in texts]
     # A choice of which all is held and dropped would not be in the stream at all.
     raw = b"".join([*events, encode(chunk(choice({}, 0), choice({}, 1)), 0), DONE])
