@@ -15,6 +15,7 @@ _FIELDS = frozenset(chat.REASONING_FIELDS)
 
 def is_native(message: dict[str, Any]) -> bool:
     """Tell whether the server parsed the reasoning itself: null, "" and [] prove nothing."""
+    # Mostly none is there at all, which one look tells.
     return not _FIELDS.isdisjoint(message) and any(message.get(name) for name in chat.REASONING_FIELDS)
 
 
