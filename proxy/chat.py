@@ -72,7 +72,18 @@ def write_json(value: Any) -> bytes:
     try:
         return orjson.dumps(value, default=_keep)
     except TypeError:
-        return json.dumps(value, separators=(",", ":")).encode()
+        # `_write` calls itself for each level, where the standard library goes deeper.
+        text = json.dumps(value, separators=(",", ":")) if is_deep(value) else _write(value)
+        return text.encode()
+
+
+def _write(value: Any) -> str:
+    """Write what orjson refuses, by the standard library but for a number with its text."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{json.dumps(key)}:{_write(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_write, value)) + "]"
+    return value.text if isinstance(value, _Number) else json.dumps(value)
 
 
 def read_object(data: bytes | None) -> dict[str, Any] | None:

@@ -53,6 +53,12 @@ def test_numbers_beyond_a_double_are_written_as_they_came() -> None:
     assert chat.write_json({"usage": read}) == b'{"usage":%b}' % data
 
 
+@pytest.mark.parametrize("beside", [b'"\\ud83d"', b"[18446744073709551616]", b'{"\\udc00":[true,null,""]}'])
+def test_such_numbers_are_written_as_they_came_beside_what_orjson_refuses(beside: bytes) -> None:
+    data = b'{"a":1e400,"b":[-1E+999,1.50,NaN,{"c":[]}],"d":%b}' % beside
+    assert chat.write_json(chat.read_json(data)) == data
+
+
 def test_what_is_no_json_is_not_written() -> None:
     with pytest.raises(TypeError):
         chat.write_json({"a": object()})
@@ -103,7 +109,7 @@ def test_the_last_of_two_equal_keys_counts() -> None:
 def test_a_chunk_that_was_read_can_be_written(opener: bytes, depth: int) -> None:
     closer = b"]" if opener == b"[" else b"}"
     deep = opener * (depth - 1) + b"{}" + closer * (depth - 1)
-    for data in (b'{"x":%b}' % deep, b'{"x":%b,"y":NaN}' % deep):
+    for data in (b'{"x":%b}' % deep, b'{"x":%b,"y":NaN}' % deep, b'{"x":%b,"y":"\\ud83d"}' % deep):
         chunk = chat.read_chunk(data)
         assert (chunk is not None) == (depth < chat.MAX_DEPTH)
         if chunk is not None:
