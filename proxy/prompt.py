@@ -71,9 +71,10 @@ def decide_start(document: dict[str, Any], rule: Rule) -> Rule:
         before = Start.LEADING if inside_prompt else rule.start
         splitter = Splitter(replace(rule, start=before))
         splitter.feed(prefilled)
-        if splitter.inside:
+        if splitter.inside or _ends_open(prefilled, rule):
             return replace(rule, start=Start.IMPLICIT)
-        return replace(rule, start=before, prefill=prefilled if splitter.engaged else "")
+        counts = splitter.engaged or before is Start.ANYWHERE  # what comes may stand in code that began in it
+        return replace(rule, start=before, prefill=prefilled if counts else "")
     if rule.start is Start.IMPLICIT and _is_off(document):
         return replace(rule, start=Start.LEADING)
     return rule
@@ -127,6 +128,15 @@ def _prefilled(document: dict[str, Any]) -> str | None:
         texts = [part.get("text") for part in content if isinstance(part, dict)]
         content = "".join(text for text in texts if isinstance(text, str))
     return content if isinstance(content, str) else ""
+
+
+def _ends_open(prefilled: str, rule: Rule) -> bool:
+    """Tell whether it ends in an opener outside code: who mentions a tag goes on, or ends the code first."""
+    if not compile_markers(rule.tags).ends_open(prefilled):
+        return False
+    splitter = Splitter(replace(rule, start=Start.ANYWHERE))
+    splitter.feed(prefilled + "\n")  # in front of a line break an opener counts at once
+    return splitter.inside
 
 
 def _is_off(document: dict[str, Any]) -> bool:

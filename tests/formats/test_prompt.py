@@ -11,6 +11,7 @@ import pytest
 from proxy.prompt import ask, decide_start, settle_start
 from proxy.request import make_plan, read_chat
 from proxy.rules import TAG_SETS, History, Rule, Start
+from proxy.splitter import Channel, Splitter
 
 IMPLICIT = Rule(start=Start.IMPLICIT)
 AUTO = Rule(start=Start.AUTO)
@@ -133,6 +134,11 @@ PREFILLED = [
     ("<think>so far", True),
     ("\n<think>", True),
     ("<think>a</think>b\n<think>c", True),
+    ("Sure, let me think.\n<think>\n", True),
+    ("Sure: <think>", True),
+    ("<think>a</think>Hi <think>", True),
+    ("The tag is `<think>", False),
+    ("Like this:\n```\n<think>\n", False),
     ("<think>a</think>b", False),
     ("<think>\n\n</think>\n\n", False),
     ("Sure, ", False),
@@ -165,11 +171,19 @@ def test_a_prefilled_turn_says_where_its_answer_goes_on(content: Any, inside: bo
         ("", False),
     ],
 )
-@pytest.mark.parametrize("mode", Start)
+@pytest.mark.parametrize("mode", [mode for mode in Start if mode is not Start.ANYWHERE])
 def test_a_block_that_the_client_closed_is_behind_the_answer(mode: Start, content: str, read: bool) -> None:
     messages = [USER, {"role": "assistant", "content": content}]
     document = {"model": "m", "messages": messages, "continue_final_message": True}
     assert decide_start(document, Rule(start=mode)).prefill == (content if read else "")
+
+
+def test_code_that_the_client_began_goes_on_in_the_answer() -> None:
+    messages = [USER, {"role": "assistant", "content": "The tag is `"}]
+    rule = decide_start({"messages": messages, "continue_final_message": True}, Rule(start=Start.ANYWHERE))
+    splitter = Splitter(rule)
+    spans = splitter.feed("<think>` is it. <think>r</think>y") + splitter.finish()
+    assert "".join(span.text for span in spans if span.channel is Channel.CONTENT) == "<think>` is it. y"
 
 
 def test_anywhere_sees_an_open_block_anywhere_in_a_prefilled_turn() -> None:
