@@ -216,5 +216,7 @@ class Configuration(BaseSettings):
     @classmethod
     def _refuse_both(cls, value: dict[str, UpstreamSection], info: ValidationInfo) -> Any:
         if value and info.data.get("upstream") is not None:
-            raise values.refuse("cannot stand beside upstream, its short form: keep one of them")
+            raise values.refuse(
+                "cannot stand beside upstream, its short form, wherever that was set: keep one"
+            )
         return value

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_TELLING_CHARS = 4
+"""Characters of a word of which it says something that they stand in a longer one."""
+
 KeyPath = tuple[str | int, ...]
 """Keys and list positions from the top of the configuration to one value."""
 
@@ -64,7 +67,9 @@ def show_path(path: KeyPath) -> str:
 
 
 def find_nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that resembles `word` most, or None if none is close."""
-    by_lower = {name.lower(): name for name in known}
-    close = get_close_matches(word.lower(), by_lower, n=1)
+    """Return the known word that resembles `word` most, or has it in it; None if none is close."""
+    by_lower, lower = {name.lower(): name for name in known}, word.lower()
+    close = get_close_matches(lower, by_lower, n=1)
+    if not close and len(lower) >= _TELLING_CHARS:
+        close = [name for name in by_lower if lower in name]
     return by_lower[close[0]] if close else None

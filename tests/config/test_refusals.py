@@ -126,6 +126,11 @@ REFUSED = [
         "\nmax_body_byte: 1\n",
         ["2: max_body_byte: unknown key; did you mean max_body_bytes?"],
     ),
+    (
+        "unknown, a part of one",
+        "models: [a]\n",
+        ["1: models: unknown key; did you mean inlineThinkTagModels?"],
+    ),
     ("unknown, nothing near", "zzz: 1\n", ["1: zzz: unknown key"]),
     ("unknown, known elsewhere", "port: 1\n", ["1: port: unknown key; did you mean listen.port?"]),
     (
@@ -252,7 +257,7 @@ REFUSED = [
     (
         "upstream and upstreams",
         "upstream: http://h\nupstreams: {a: http://h}\n",
-        ["2: upstreams: cannot stand beside upstream, its short form: keep one of them"],
+        ["2: upstreams: cannot stand beside upstream, its short form, wherever that was set: keep one"],
     ),
     ("an upstream nowhere", "upstreams:\n  a: {models: [x]}\n", ["2: upstreams.a: needs a url, or a uds"]),
     ("an upstream of nothing", "upstreams:\n  a:\n", ["2: upstreams.a: needs a url, or a uds"]),
