@@ -19,7 +19,7 @@ from proxy.config.scalars import Loader
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from proxy.doctor.verdict import Entry
+    from proxy.doctor.verdict import NewEntry
 
 MODELS_KEY = "inlineThinkTagModels"
 
@@ -42,7 +42,7 @@ class _Edit(NamedTuple):
     text: str
 
 
-def render(upstream: str | None, entries: Sequence[Entry]) -> str:
+def render(upstream: str | None, entries: Sequence[NewEntry]) -> str:
     """Return a configuration with these, in YAML; either may be left out."""
     lines = [f"upstream: {_quote(upstream)}"] if upstream is not None else []
     if entries:
@@ -50,7 +50,7 @@ def render(upstream: str | None, entries: Sequence[Entry]) -> str:
     return "".join(line + "\n" for line in lines)
 
 
-def insert(text: str, upstream: str | None, entries: Sequence[Entry]) -> str:
+def insert(text: str, upstream: str | None, entries: Sequence[NewEntry]) -> str:
     """Return the text of a configuration file with these added to what it says.
 
     Args:
@@ -97,7 +97,7 @@ def _set_upstream(text: str, root: yaml.Node | None, upstream: str) -> _Edit:
     return _Edit(value.start_mark.index, value.end_mark.index, f" {_quote(upstream)}")
 
 
-def _add_entries(text: str, root: yaml.Node | None, entries: Sequence[Entry]) -> _Edit:
+def _add_entries(text: str, root: yaml.Node | None, entries: Sequence[NewEntry]) -> _Edit:
     value = _find(root, _MODELS_KEYS)
     if value is None:
         return _append(text, root, render(None, entries))
@@ -146,7 +146,7 @@ def _indent(root: yaml.Node | None) -> str:
     return " " * root.start_mark.column if isinstance(root, yaml.MappingNode) and root.value else ""
 
 
-def _block(entries: Sequence[Entry], indent: str) -> list[str]:
+def _block(entries: Sequence[NewEntry], indent: str) -> list[str]:
     """Return entries as lines of a list."""
     lines: list[str] = []
     for entry in entries:
@@ -158,7 +158,7 @@ def _block(entries: Sequence[Entry], indent: str) -> list[str]:
     return lines
 
 
-def _flow(entry: Entry) -> str:
+def _flow(entry: NewEntry) -> str:
     if not entry.start and not entry.tags:
         return _quote(entry.model)
     return "{" + ", ".join(f"{key}: {_quote(value)}" for key, value in entry.keys().items()) + "}"

@@ -11,7 +11,7 @@ from proxy.doctor.verdict import diagnose
 if TYPE_CHECKING:
     from proxy.doctor.evidence import Finding
     from proxy.doctor.sample import Refusal, Sample
-    from proxy.doctor.verdict import Answers, Entry
+    from proxy.doctor.verdict import Answers, NewEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Inspection:
     live: bool | None = None
     """Whether reasoning came while it was thought; None: none came, or too fast to tell."""
     problems: tuple[str, ...] = ()
-    entry: Entry | None = None
+    entry: NewEntry | None = None
     """What the proxy's configuration lacks, if tags were seen."""
     refusal: Refusal | None = None
     notes: tuple[str, ...] = ()

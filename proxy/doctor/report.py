@@ -11,7 +11,7 @@ from proxy.doctor.insertion import MODELS_KEY, render
 if TYPE_CHECKING:
     from proxy.doctor.leaks import Inspection
     from proxy.doctor.sample import Refusal
-    from proxy.doctor.verdict import Entry, Verdict
+    from proxy.doctor.verdict import NewEntry, Verdict
     from proxy.doctor.writing import Written
 
 
@@ -31,7 +31,7 @@ class Report:
     written: Written | None = None
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[NewEntry]:
         """The entries that are needed."""
         found: tuple[Verdict | Inspection, ...] = (*self.verdicts, *self.inspections)
         return [model.entry for model in found if model.entry is not None]

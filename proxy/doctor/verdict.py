@@ -40,7 +40,7 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class NewEntry:
     """An entry of `inlineThinkTagModels`: what it has to say, and no more."""
 
     model: str
@@ -73,7 +73,7 @@ class Verdict:
     """Whether thinking can be switched off; None: cannot be told."""
     reasoning_parser: bool | None = None
     tool_parser: bool | None = None
-    entry: Entry | None = None
+    entry: NewEntry | None = None
     """The entry that it needs, if any."""
     refusal: Refusal | None = None
     notes: tuple[str, ...] = ()
@@ -156,16 +156,16 @@ def _fall_back(verdict: Verdict, root: str | None) -> Verdict:
     if known is None:
         return verdict
     own = find_preset(_strip(verdict.model))
-    given = Entry(verdict.model) if own else Entry(verdict.model, known.start, known.tags)
+    given = NewEntry(verdict.model) if own else NewEntry(verdict.model, known.start, known.tags)
     return replace(verdict, tags=(known.tags,), start=known.start, entry=given)
 
 
-def _write_entry(verdict: Verdict, start: Start, tags: str) -> Entry:
+def _write_entry(verdict: Verdict, start: Start, tags: str) -> NewEntry:
     """Return the entry with the fewest keys: what a preset of its name says right is left out."""
     found = find_preset(_strip(verdict.model))
     base_start, base_tags = (found[1].start, found[1].tags) if found else (Start.LEADING, THINK.name)
     right_tags = base_tags if base_tags in verdict.tags else tags
-    return Entry(
+    return NewEntry(
         verdict.model,
         None if fits(verdict, base_start, right_tags) else start,
         None if base_tags in verdict.tags else tags,

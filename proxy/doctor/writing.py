@@ -18,9 +18,8 @@ from proxy.settings import RuleTable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from proxy.doctor.verdict import Entry, Verdict
-    from proxy.settings import Entry as Listed
-    from proxy.settings import Settings
+    from proxy.doctor.verdict import NewEntry, Verdict
+    from proxy.settings import Entry, Settings
 
 _HEAD = "# Made by `think-proxy doctor`. Every key: docs/configuration-reference.md\n"
 
@@ -52,7 +51,7 @@ def write(file: Path, upstream: str, verdicts: Sequence[Verdict]) -> Written:
     settings = _load(file)
     left = [] if not settings.servers else _compare_upstream(settings, upstream)
     table = RuleTable(settings.entries)
-    wanted: list[Entry] = []
+    wanted: list[NewEntry] = []
     for verdict, entry in needed:
         listed = table.find(entry.model)
         if listed is None:
@@ -75,7 +74,7 @@ def _compare_upstream(settings: Settings, upstream: str) -> list[str]:
     return [f"{told} {upstream}"]
 
 
-def _compare(verdict: Verdict, listed: Listed) -> str:
+def _compare(verdict: Verdict, listed: Entry) -> str:
     """Say what is there for a model already, and whether it is right."""
     how = "is listed" if listed.name == verdict.model else f"is covered by {listed.name}"
     rule = listed.rule

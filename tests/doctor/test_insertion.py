@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from proxy.config import ConfigError, yamlfile
 from proxy.doctor.insertion import InsertionError, insert, render
-from proxy.doctor.verdict import Entry
+from proxy.doctor.verdict import NewEntry
 from proxy.rules import Start
 
 URL = "http://127.0.0.1:8000"
-ENTRIES = [Entry("a/b"), Entry("c:d", Start.IMPLICIT, "kimi")]
+ENTRIES = [NewEntry("a/b"), NewEntry("c:d", Start.IMPLICIT, "kimi")]
 
 FILES = {
     "empty": "",
@@ -102,7 +102,7 @@ def test_what_is_printed() -> None:
 
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=3), st.sampled_from(sorted(FILES)))
 def test_any_name_of_a_model_is_read_back(names: list[str], file: str) -> None:
-    entries = [Entry(name, Start.AUTO if index % 2 else None) for index, name in enumerate(names)]
+    entries = [NewEntry(name, Start.AUTO if index % 2 else None) for index, name in enumerate(names)]
     made = yamlfile.parse(insert(FILES[file], None, entries), "new").data
     listed = made.get("inlineThinkTagModels") or made["inline_think_tag_models"]
     read = [item if isinstance(item, str) else item["model"] for item in listed]

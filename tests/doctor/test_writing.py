@@ -10,7 +10,7 @@ from proxy import config
 from proxy.config import ConfigError
 from proxy.doctor.evidence import Form
 from proxy.doctor.insertion import InsertionError
-from proxy.doctor.verdict import Entry, Verdict
+from proxy.doctor.verdict import NewEntry, Verdict
 from proxy.doctor.writing import write
 from proxy.rules import Start
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 URL = "http://127.0.0.1:8000"
-TAGS = Verdict("a/b", Form.TAGS, ("think",), Start.LEADING, entry=Entry("a/b"))
-CLOSER = Verdict("c/d", Form.CLOSER, ("think",), Start.IMPLICIT, entry=Entry("c/d", Start.IMPLICIT))
+TAGS = Verdict("a/b", Form.TAGS, ("think",), Start.LEADING, entry=NewEntry("a/b"))
+CLOSER = Verdict("c/d", Form.CLOSER, ("think",), Start.IMPLICIT, entry=NewEntry("c/d", Start.IMPLICIT))
 NATIVE = Verdict("e/f", Form.NATIVE)
 
 
@@ -114,7 +114,7 @@ def test_a_result_that_does_not_load_is_not_put_in_place(file: Path) -> None:
     # A name with a variable in it is text to YAML, and none to the configuration.
     text = "log: {level: debug}\n"
     file.write_text(text)
-    odd = Verdict("${NOT_SET_HERE}", Form.TAGS, ("think",), Start.LEADING, entry=Entry("${NOT_SET_HERE}"))
+    odd = Verdict("${NOT_SET_HERE}", Form.TAGS, ("think",), Start.LEADING, entry=NewEntry("${NOT_SET_HERE}"))
     with pytest.raises(ConfigError):
         write(file, URL, [odd])
     assert file.read_text() == text
