@@ -138,9 +138,9 @@ def _load(options: argparse.Namespace, **overrides: Any) -> Settings:
 
 def _serve(options: argparse.Namespace) -> None:
     # Imported late: `check` and `--help` need no server.
-    from proxy.reload import Source  # noqa: PLC0415
+    from proxy.reload import ConfigSource  # noqa: PLC0415
 
-    source = Source(
+    source = ConfigSource(
         lambda: _load(options, upstream=options.upstream, inlineThinkTagModels=options.models), options.config
     )
     if not source.settings.servers:
@@ -157,14 +157,14 @@ def _serve(options: argparse.Namespace) -> None:
 
 def _demo(options: argparse.Namespace) -> None:
     from proxy.demo import build_app  # noqa: PLC0415
-    from proxy.reload import Source  # noqa: PLC0415
+    from proxy.reload import ConfigSource  # noqa: PLC0415
     from proxy.serve import beside, serve  # noqa: PLC0415
 
     # A faulty configuration is to be told before the model server starts.
     _load(options, inlineThinkTagModels=_DEMO_MODELS)
     with beside(build_app()) as url:
         serve(
-            Source(
+            ConfigSource(
                 lambda: replace(
                     _load(options, inlineThinkTagModels=_DEMO_MODELS), upstream=url, upstreams=()
                 ),

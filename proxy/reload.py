@@ -21,7 +21,7 @@ POLL_S = 1.0
 """Seconds between two looks at the files; a change is taken when it has outlasted one."""
 
 
-class Source:
+class ConfigSource:
     """Where the settings come from, and the last ones that were good."""
 
     def __init__(self, load: Callable[[], Settings], path: Path | None = None) -> None:
@@ -91,7 +91,9 @@ def _list_files(settings: Settings) -> list[Path]:
     return [Path(name) for name in named if name is not None]
 
 
-async def follow(source: Source, is_asked: asyncio.Event, apply: Callable[[Settings | None], bool]) -> None:
+async def follow(
+    source: ConfigSource, is_asked: asyncio.Event, apply: Callable[[Settings | None], bool]
+) -> None:
     """Read the configuration whenever asked to, or whenever its files change if that is switched on.
 
     Runs until it is cancelled. What was read, None where it is faulty, is given to `apply`, which tells

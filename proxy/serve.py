@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-    from proxy.reload import Source
+    from proxy.reload import ConfigSource
     from proxy.shares import Share
 
 _START_S = 10
 
 
-def serve(source: Source, announcement: str = "think-proxy on {url}", *, workers: int = 1) -> None:
+def serve(source: ConfigSource, announcement: str = "think-proxy on {url}", *, workers: int = 1) -> None:
     """Serve until a signal comes, and answer what is running before the end.
 
     Args:
@@ -105,7 +105,7 @@ def make_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-async def _serve_alone(source: Source, endpoint: Endpoint, announce: Callable[[], None]) -> None:
+async def _serve_alone(source: ConfigSource, endpoint: Endpoint, announce: Callable[[], None]) -> None:
     """Serve in this process, which gets the signals."""
     traces = open_traces()
     app = App(source.settings, None, traces)

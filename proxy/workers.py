@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from proxy.endpoint import Endpoint
-    from proxy.reload import Source
+    from proxy.reload import ConfigSource
     from proxy.settings import Settings
     from proxy.shares import Share, Shares
 
@@ -60,7 +60,7 @@ class Workers:
         self,
         count: int,
         endpoint: Endpoint,
-        source: Source,
+        source: ConfigSource,
         shares: Shares,
         serve: Callable[[Settings, Share, socket.socket], None],
     ) -> None:

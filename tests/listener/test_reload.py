@@ -11,7 +11,7 @@ import pytest
 from proxy import config
 from proxy.app import App
 from proxy.endpoint import Endpoint
-from proxy.reload import Source, follow
+from proxy.reload import ConfigSource, follow
 from proxy.serve import reload
 from proxy.server import Server
 from proxy.settings import Listen, Settings
@@ -32,11 +32,11 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def source(file: Path) -> Source:
-    return Source(lambda: config.load(file, overrides={"listen": {"port": 0}}, environ={}), file)
+def source(file: Path) -> ConfigSource:
+    return ConfigSource(lambda: config.load(file, overrides={"listen": {"port": 0}}, environ={}), file)
 
 
-def test_only_a_new_content_that_stays_is_a_change(source: Source, file: Path) -> None:
+def test_only_a_new_content_that_stays_is_a_change(source: ConfigSource, file: Path) -> None:
     def looks(times: int = 3) -> list[bool]:
         return [source.has_changed() for _ in range(times)]
 
@@ -55,7 +55,7 @@ def test_only_a_new_content_that_stays_is_a_change(source: Source, file: Path) -
     assert looks() == [False, True, False]
 
 
-def test_what_was_read_on_request_is_no_change_any_more(source: Source, file: Path) -> None:
+def test_what_was_read_on_request_is_no_change_any_more(source: ConfigSource, file: Path) -> None:
     file.write_text(GOOD + "maxBodyBytes: 5\n")
     assert source.read() is not None
     assert [source.has_changed() for _ in range(3)] == [False, False, False]
@@ -68,7 +68,7 @@ def test_a_kubernetes_volume_that_swaps_its_link_has_changed(tmp_path: Path) -> 
         (tmp_path / name / "a.yaml").write_text(text)
     (tmp_path / "..data").symlink_to("..1")
     (tmp_path / "a.yaml").symlink_to("..data/a.yaml")
-    source = Source(lambda: config.load(tmp_path / "a.yaml", environ={}), tmp_path / "a.yaml")
+    source = ConfigSource(lambda: config.load(tmp_path / "a.yaml", environ={}), tmp_path / "a.yaml")
     (tmp_path / "..new").symlink_to("..2")
     (tmp_path / "..new").replace(tmp_path / "..data")
     assert [source.has_changed() for _ in range(3)] == [False, True, False]
@@ -80,7 +80,7 @@ def test_a_kubernetes_volume_that_swaps_its_link_has_changed(tmp_path: Path) -> 
 def test_the_file_of_the_keys_is_watched_too(tmp_path: Path, file: Path) -> None:
     keys = tmp_path / "keys"
     keys.write_text("one\n")
-    source = Source(lambda: config.load(file, environ={}), file)
+    source = ConfigSource(lambda: config.load(file, environ={}), file)
     file.write_text(GOOD + f"apiKeysFile: {keys}\n")
     found = source.read()
     assert found is not None
@@ -92,7 +92,7 @@ def test_the_file_of_the_keys_is_watched_too(tmp_path: Path, file: Path) -> None
 
 @pytest.mark.parametrize("text", ["upstreem: x\n", "{", "log: {level: info}\n", None])
 def test_a_faulty_file_is_reported(
-    text: str | None, source: Source, file: Path, caplog: pytest.LogCaptureFixture
+    text: str | None, source: ConfigSource, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = source.settings
     if text is None:
@@ -106,7 +106,7 @@ def test_a_faulty_file_is_reported(
 
 
 def test_the_address_stays(tmp_path: Path, file: Path, caplog: pytest.LogCaptureFixture) -> None:
-    source = Source(lambda: config.load(file, environ={}), file)
+    source = ConfigSource(lambda: config.load(file, environ={}), file)
     file.write_text(GOOD + f"listen: {{port: 1, uds: {tmp_path}/a.sock}}\nmaxBodyBytes: 5\n")
     found = source.read()
     assert found is not None
@@ -114,7 +114,7 @@ def test_the_address_stays(tmp_path: Path, file: Path, caplog: pytest.LogCapture
     assert "listen cannot change" in caplog.text
 
 
-async def test_following(source: Source, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_following(source: ConfigSource, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("proxy.reload.POLL_S", 0.01)
     given: asyncio.Queue[Settings | None] = asyncio.Queue()
     answers = iter([False, True, True, False])
@@ -149,7 +149,7 @@ async def test_following(source: Source, file: Path, monkeypatch: pytest.MonkeyP
     task.cancel()
 
 
-async def test_a_configuration_is_put_into_force(source: Source) -> None:
+async def test_a_configuration_is_put_into_force(source: ConfigSource) -> None:
     app, server, close = build(source.settings)
     new = Settings(upstream="http://two.test", max_header_bytes=7)
     assert reload(app, server, new)
@@ -158,7 +158,7 @@ async def test_a_configuration_is_put_into_force(source: Source) -> None:
 
 
 async def test_a_configuration_that_cannot_be_used_leaves_the_old_one(
-    source: Source, caplog: pytest.LogCaptureFixture
+    source: ConfigSource, caplog: pytest.LogCaptureFixture
 ) -> None:
     app, server, close = build(source.settings)
     caplog.set_level(logging.ERROR, "think_proxy")
