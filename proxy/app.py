@@ -9,21 +9,20 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
-from secrets import token_hex
+from os import urandom
 from typing import TYPE_CHECKING
 
 from starlette.middleware.cors import CORSMiddleware
 
 from proxy import headers
+from proxy.backlog import Backlog
 from proxy.client import Client, ClientGoneError
-from proxy.course import clock
 from proxy.errors import CapacityError, ProxyError, StoppedError, UpstreamError
 from proxy.exchange import Exchange
 from proxy.operational import Operational, is_operational
 from proxy.page import bench
 from proxy.page.bench import Bench
 from proxy.page.site import PATHS, show
-from proxy.report import RequestReport, measure
 from proxy.running import Running, stopped
 from proxy.splitter import Splitter
 from proxy.telemetry import LOGGER, Notes, describe, log_request
@@ -36,7 +35,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from proxy.metrics import Metrics
-    from proxy.otel import Traces
+    from proxy.otel import Trace, Traces
+    from proxy.report import RequestReport
     from proxy.settings import Cors, Settings
     from proxy.shares import Share
 
@@ -66,6 +66,7 @@ class App:
         self._notes = Notes()
         self._share = share
         self._traces = traces
+        self._backlog = Backlog()
         self._operational = Operational(self, self._lifespan)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,6 +77,7 @@ class App:
             return
         serve: ASGIApp = partial(self._serve, world)
         if world.settings.page and scope.get("raw_path") in PATHS:
+            self.settle()
             # Not for other origins, whatever `cors` says.
             if scope["raw_path"] != bench.PATH:
                 serve = partial(show, world, self.metrics.collect, draining=self.draining)
@@ -99,9 +101,13 @@ class App:
             Splitter(entry.rule).feed(f"{tags.openers[0]}a{tags.closers[0]}b{tags.openers[0]}")
 
     def report(self, report: RequestReport) -> None:
-        """Log and count a request that is over."""
-        log_request(report)
-        self.metrics.count(report)
+        """Log and count a request that is over, behind those that were over before."""
+        self.settle()
+        self._count(report)
+
+    def settle(self) -> None:
+        """Report now what requests came to; mostly that waits for a moment."""
+        self._backlog.settle()
 
     def begin_drain(self) -> None:
         """Say at `/readyz` that no more requests should come; those that do are served."""
@@ -132,16 +138,17 @@ class App:
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
         yield
+        self.settle()
         for world in self.worlds:
             world.routes.disconnect()
         await asyncio.sleep(0)  # connections are told of their end in the next turn of the loop
 
-    async def _serve(self, world: World, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(self, world: World, scope: Scope, _receive: Receive, send: Send) -> None:
         sent_id = headers.find(scope["headers"], b"x-request-id")
-        request_id = sent_id if sent_id and headers.is_request_id(sent_id) else token_hex(16).encode()
+        request_id = sent_id if sent_id and headers.is_request_id(sent_id) else urandom(16).hex().encode()
         is_bench = world.settings.page and scope.get("raw_path") == bench.PATH
-        tried = Bench(scope, receive, send, request_id) if is_bench else None
-        client = tried or Client(scope, receive, send, request_id)
+        tried = Bench(scope, request_id) if is_bench else None
+        client = tried or Client(scope, request_id, send if world.settings.cors else None)
         trace = self._traces.begin(client.method, client.headers) if self._traces else None
         if trace is not None:
             client.headers = trace.carry(client.headers)
@@ -165,10 +172,9 @@ class App:
                 outcome = "failed" if isinstance(failure, UpstreamError) else "refused"
                 await client.refuse(failure)
         except asyncio.CancelledError:
-            # This is the request's outermost frame: there is nobody to tell but uvicorn, which would log
-            # a traceback.
+            # The proxy stops, and this is the request's outermost frame.
             outcome = "stopped"
-            if running.stopped and not client.status:
+            if not client.status:
                 error = StoppedError.code
                 await client.refuse(stopped())
         except Exception as fault:  # noqa: BLE001 - the last resort: the client gets an answer, the log the place
@@ -179,21 +185,21 @@ class App:
         finally:
             self._running.discard(running)
             self.metrics.end()
-        report = RequestReport(
-            request_id=request_id.decode(),
-            method=client.method,
-            path=exchange.path,
-            entry=exchange.entry.name if exchange.entry else None,
-            upstream=exchange.upstream.name if exchange.upstream else None,
-            status=client.status,
-            outcome=outcome,
-            duration_s=clock() - exchange.course.began,
-            error=error,
-            **measure(exchange.course, exchange.tally),
-        )
-        self.report(report)
+        exchange.end(outcome, error)
+        if self._share is None:
+            self._backlog.add(partial(self._write_down, exchange, trace))
+        else:
+            self._write_down(exchange, trace)  # any of the processes may be asked next
+
+    def _write_down(self, exchange: Exchange, trace: Trace | None) -> None:
+        report = exchange.report()
+        self._count(report)
         if trace is not None:
             trace.end(report, exchange.model)
+
+    def _count(self, report: RequestReport) -> None:
+        log_request(report)
+        self.metrics.count(report)
 
     def _make_room(self, max_requests: int) -> None:
         if self._stopping:

@@ -1,6 +1,6 @@
 """The client's side of one exchange: its request comes in whole, its answer goes out piece by piece.
 
-An ASGI 3.0 conversation, with an extension of our listener (`cycle`) for two things that would cost more
+It speaks to the connection through an extension of our listener (`cycle`). ASGI's own way would cost more
 than most of what is done to an answer: a message for each piece of a stream, and a task that does
 nothing but wait for the client to leave.
 """
@@ -17,11 +17,12 @@ from proxy.errors import BodySizeError, RequestTimeoutError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Scope, Send
 
     from proxy.connection import Sink
     from proxy.errors import ProxyError
     from proxy.headers import Headers
+    from proxy.upload import Upload
 
 DISCARD_BYTES = 64 * 1024 * 1024
 """Bytes of a body beyond the limit that are still read, and dropped, before it is refused.
@@ -29,7 +30,7 @@ DISCARD_BYTES = 64 * 1024 * 1024
 Most clients read no answer while they send; closing on them would lose it, and say nothing.
 """
 
-_BODYLESS = frozenset({204, 304})
+_NO_CONTENT = 204
 
 
 class ClientGoneError(Exception):
@@ -37,11 +38,14 @@ class ClientGoneError(Exception):
 
 
 class Outlet(Protocol):
-    """What sends pieces of a body, and knows first that the client has left: `cycle.Cycle`."""
+    """The request and its answer on the connection, which knows first that the client has left."""
 
-    more_body: bool
+    upload: Upload
     disconnected: bool
     on_leave: Callable[[], object] | None
+
+    def begin(self, status: int, fields: Headers) -> None:
+        """Begin the answer."""
 
     def put(self, data: bytes) -> bool:
         """Send a piece; tell whether more may follow at once."""
@@ -49,13 +53,15 @@ class Outlet(Protocol):
     async def drained(self) -> None:
         """Return when more may follow, or the client is gone."""
 
+    async def finish(self, data: bytes) -> None:
+        """Send the last piece, and the end."""
+
 
 class Client:
     """One request of a client, and the answer to it."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: bytes) -> None:
-        """Begin with the head of the request."""
-        self._receive = receive
+    def __init__(self, scope: Scope, request_id: bytes, send: Send | None = None) -> None:
+        """Begin with the head of the request; the head of the answer goes to `send`, if that adds to it."""
         self._send = send
         self._outlet: Outlet = scope["extensions"][OUTLET]
         self.put: Sink = self._outlet.put
@@ -81,33 +87,33 @@ class Client:
             RequestTimeoutError: it was not complete after `timeout_s` (0: any time will do).
             ClientGoneError: the client left before the end.
         """
+        outlet = self._outlet
+        if outlet.upload.more:
+            body = await self._await_body(max_bytes, timeout_s)
+        else:
+            body = await outlet.upload.read(max_bytes)  # mostly all of it is here already, and needs no timer
+        if outlet.disconnected:
+            raise ClientGoneError
+        if len(body) > max_bytes:
+            raise BodySizeError.beyond(max_bytes)
+        self.body = body
+
+    async def _await_body(self, max_bytes: int, timeout_s: float) -> bytes:
+        """Return the whole body, or the beginning of one that is too large, as soon as it may be refused."""
+        upload, body = self._outlet.upload, b""
         length = int(headers.find(self.headers, b"content-length") or 0)
-        waits = (headers.find(self.headers, b"expect") or b"").lower() == b"100-continue"
-        if length > max_bytes and (waits or length > max_bytes + DISCARD_BYTES):
+        if length > max_bytes and (upload.waits or length > max_bytes + DISCARD_BYTES):
             raise BodySizeError.beyond(max_bytes)
-        pieces: list[bytes] = []
-        size = 0
         try:
-            # Mostly all of it is here already, and needs no timer.
-            async with asyncio.timeout((timeout_s or None) if self._outlet.more_body else None):
-                more = True
-                while more and size <= max_bytes + DISCARD_BYTES:
-                    message = await self._receive()
-                    if message["type"] != "http.request":
-                        raise ClientGoneError
-                    piece = message.get("body", b"")
-                    more = message.get("more_body", False)
-                    size += len(piece)
-                    if size > max_bytes:
-                        pieces.clear()
-                    else:
-                        pieces.append(piece)
+            async with asyncio.timeout(timeout_s or None):
+                body = await upload.read(max_bytes)
+                size = len(body)
+                while max_bytes < size <= max_bytes + DISCARD_BYTES and upload.more and not upload.is_over:
+                    size += len(await upload.read(0))
         except TimeoutError:
-            if size <= max_bytes:
+            if not body:
                 raise RequestTimeoutError.after(timeout_s) from None
-        if size > max_bytes:
-            raise BodySizeError.beyond(max_bytes)
-        self.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return body
 
     async def attend(self, answering: Coroutine[Any, Any, None]) -> None:
         """Run what answers; end it at once when the client leaves. The body must have been read before.
@@ -133,15 +139,18 @@ class Client:
 
     async def start(self, status: int, fields: Headers) -> None:
         """Send the head of the answer."""
-        if status in _BODYLESS:
-            # uvicorn would hold us to the length that a 304 states of a body that is not sent.
+        if status == _NO_CONTENT:  # it must not state a length (RFC 9110, 8.6)
             fields = [field for field in fields if field[0] != b"content-length"]
         self.status = status
-        await self._send({"type": "http.response.start", "status": status, "headers": fields})
+        if self._send is None:
+            self._outlet.begin(status, fields)
+        else:
+            await self._send({"type": "http.response.start", "status": status, "headers": fields})
 
     async def write(self, data: bytes) -> None:
         """Send a piece of the body; returns when the client is ready for more."""
-        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        if not self._outlet.put(data):
+            await self._outlet.drained()
 
     async def drained(self) -> None:
         """Return when the client is ready for more.
@@ -156,7 +165,7 @@ class Client:
     async def finish(self, data: bytes = b"") -> None:
         """Send the last piece of the body, and its end."""
         self.finished = True
-        await self._send({"type": "http.response.body", "body": data, "more_body": False})
+        await self._outlet.finish(data)
 
     async def refuse(self, error: ProxyError) -> None:
         """Answer with an error of our own."""

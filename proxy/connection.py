@@ -87,9 +87,7 @@ class Connection(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             raise BrokenError("The model server closed the connection.")
         self._watch(timeout_s, "firstByteSeconds")
-        self._transport.write(head)
-        if body:
-            self._transport.write(body)
+        self._transport.writelines((head, body) if body else (head,))  # one call to the kernel, one packet
         while self._reply.head is None:
             await self._wait()
         return self._reply.head
@@ -106,7 +104,8 @@ class Connection(asyncio.Protocol):
                 return b""
             await self._wait()
         body = self._reply.take()
-        self._resume()
+        if self._paused:
+            self._resume()
         return body
 
     async def pour(self, sink: Sink, ready: Callable[[], Awaitable[None]]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
@@ -12,6 +13,7 @@ from proxy.course import Course, clock
 from proxy.errors import CredentialError, MethodError, PathError
 from proxy.gate import CHAT_PATH, TAGGED_PATHS
 from proxy.relay import Relay
+from proxy.report import RequestReport, measure
 from proxy.request import make_plan, peek_model, read_chat
 from proxy.rules import Start
 from proxy.tally import Tally
@@ -55,8 +57,30 @@ class Exchange:
         """When it came."""
         self.upstream: Upstream | None = None
         """Where the request went."""
+        self._end: tuple[str, str | None, float, float] = "", None, 0.0, 0.0
         self.model: str | None = None
         """What the client named as its model, if that was looked at."""
+
+    def end(self, outcome: str, error: str | None) -> None:
+        """Take note that it is over, and how; see `RequestReport`."""
+        self._end = outcome, error, clock() - self.course.began, time.time()
+
+    def report(self) -> RequestReport:
+        """Return what the request came to, once it is over."""
+        outcome, error, duration_s, ended_at = self._end
+        return RequestReport(
+            request_id=self._client.request_id.decode(),
+            method=self._client.method,
+            path=self.path,
+            entry=self.entry.name if self.entry else None,
+            upstream=self.upstream.name if self.upstream else None,
+            status=self._client.status,
+            outcome=outcome,
+            duration_s=duration_s,
+            ended_at=ended_at,
+            error=error,
+            **measure(self.course, self.tally),
+        )
 
     def admit(self) -> None:
         """Check the key of the request, and take it away.

@@ -152,9 +152,10 @@ def for_client(
 
 
 def _end_to_end(headers: Headers, dropped: frozenset[bytes]) -> Headers:
-    named = {
-        token.strip().lower() for key, value in headers if key == b"connection" for token in value.split(b",")
-    }
+    named: set[bytes] = set()
+    for key, value in headers:
+        if key == b"connection":
+            named.update(token.strip().lower() for token in value.split(b","))
     return [
         (key, value)
         for key, value in headers

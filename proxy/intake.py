@@ -17,13 +17,14 @@ from urllib.parse import unquote
 import httptools
 
 from proxy.errors import HeaderSizeError, MalformedError, ProxyError
-from proxy.headers import find
 
 if TYPE_CHECKING:
     from proxy.headers import Headers
 
 _REST_BYTES = 14
 """Bytes of a head besides method, target and fields: two spaces, the version, two line ends."""
+
+_FIELD_BYTES = len(b": \r\n")
 
 
 class Phase(Enum):
@@ -46,11 +47,8 @@ class RequestHead(NamedTuple):
     headers: Headers
     lasts: bool
     """The client would send another request on this connection."""
-
-    @property
-    def waits(self) -> bool:
-        """Whether the client may wait for leave to send the body (RFC 9110, 10.1.1)."""
-        return self.version == "1.1" and (find(self.headers, b"expect") or b"").lower() == b"100-continue"
+    waits: bool
+    """The client may wait for leave to send the body (RFC 9110, 10.1.1)."""
 
     def scope(self) -> dict[str, Any]:
         """Return it as ASGI has it, less what the connection knows."""
@@ -87,7 +85,6 @@ class Intake:
         self._events: list[Event] = []
         self._max_header_bytes = 0
         self._framing_bytes = 0
-        self._head_bytes = 0
         self._has_advanced = False
         self._target = b""
         self._headers: Headers = []
@@ -141,33 +138,38 @@ class Intake:
 
     def on_message_begin(self) -> None:
         """Begin a request."""
-        self.phase, self.method, self._head_bytes = Phase.HEAD, "-", _REST_BYTES
+        self.phase, self.method = Phase.HEAD, "-"
         self._target, self._headers = b"", []
 
     def on_url(self, url: bytes) -> None:
         """Take a piece of the target."""
         self._target += url
-        self._head_bytes += len(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a field. Those behind a body are no fields of the request (RFC 9110, 6.5.1)."""
         if self.phase is Phase.HEAD:
             self._headers.append((name.lower(), value))
-            self._head_bytes += len(name) + len(value) + 4
 
     def on_headers_complete(self) -> None:
         """Give out the head."""
         method, version = self._parser.get_method().decode("ascii"), self._parser.get_http_version()
         self.method = method
-        self._check_size(self._head_bytes + len(method))
+        size, hosts, codings, waits = _REST_BYTES + len(method) + len(self._target), 0, [], False
+        for name, value in self._headers:
+            size += len(name) + len(value) + _FIELD_BYTES
+            if name == b"host":
+                hosts += 1
+            elif name == b"transfer-encoding":
+                codings.append(value.lower())
+            elif name == b"expect":
+                waits = version == "1.1" and value.lower() == b"100-continue"
+        self._check_size(size)
         if version not in ("1.0", "1.1") or method == "CONNECT":
             raise MalformedError("HTTP/1.1 is spoken here, and no tunnel is opened.")
-        hosts = sum(name == b"host" for name, _ in self._headers)
         if hosts > 1 or (not hosts and version == "1.1"):
             raise MalformedError("A request of HTTP/1.1 has one Host field (RFC 9112, 3.2).")
         if self._parser.should_upgrade():
             return
-        codings = [value.lower() for name, value in self._headers if name == b"transfer-encoding"]
         if codings not in ([], [b"chunked"]):
             raise MalformedError("A body may come in chunks, and in no other transfer coding.")
         target = httptools.parse_url(self._target)
@@ -175,7 +177,7 @@ class Intake:
         if not path.isascii():
             raise MalformedError("The target of the request has to be percent-encoded.")
         lasts = version == "1.1" and self._parser.should_keep_alive()
-        head = RequestHead(method, path, target.query or b"", version, self._headers, lasts)
+        head = RequestHead(method, path, target.query or b"", version, self._headers, lasts, waits)
         self._advance(Phase.BODY, head)
 
     def on_body(self, body: bytes) -> None:

@@ -7,22 +7,20 @@ A head that has begun, or the rest of a body whose answer is complete already, h
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 
 from proxy.cycle import Cycle
-from proxy.errors import RequestTimeoutError
-from proxy.intake import End, Intake, Phase, RequestHead
+from proxy.errors import ProxyError, RequestTimeoutError
+from proxy.intake import Intake, Phase, RequestHead
 from proxy.refusal import refuse
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from proxy.errors import ProxyError
     from proxy.traffic import Traffic
 
 MAX_PIPELINED = 8
@@ -30,8 +28,6 @@ MAX_PIPELINED = 8
 
 LINGER_S = 5.0
 """Seconds for which a client may go on sending after its last answer, as nginx allows (lingering_timeout)."""
-
-_LOGGER = logging.getLogger("uvicorn.error")
 
 
 class ClientConnection(asyncio.Protocol):
@@ -77,6 +73,7 @@ class ClientConnection(asyncio.Protocol):
         if exc is None:
             self._transport.close()
         self._traffic.connections.discard(self)
+        self._last = self._running = None  # they know it too: only the collector breaks circles
         self._traffic.lost.set()
 
     def eof_received(self) -> None:
@@ -101,20 +98,22 @@ class ClientConnection(asyncio.Protocol):
         """Read what came."""
         if self._is_deaf:
             return
-        self._unset_idle()
+        if self._idle is not None:
+            self._unset_idle()
         for event in self._intake.feed(data, self._traffic.settings.max_header_bytes):
-            if isinstance(event, bytes):
-                self._take(event)
-            elif isinstance(event, RequestHead):
+            if isinstance(event, RequestHead):
                 if len(self._waiting) == MAX_PIPELINED:
                     self._end_after_last()
                     return
                 self._begin(event)
-            elif isinstance(event, End):
-                self._end()
-            else:
+            elif isinstance(event, ProxyError):
                 self._refuse(event)
                 return
+            elif self._last is not None:
+                if isinstance(event, bytes):
+                    self._last.upload.take(event)
+                else:
+                    self._last.upload.complete()
         self._set_timers()
 
     # What the server calls
@@ -126,10 +125,10 @@ class ClientConnection(asyncio.Protocol):
 
     def shutdown(self) -> None:
         """End the connection, now or with the running request."""
-        if self._is_answered:
-            self._transport.close()
-        else:
+        if not self._is_answered:
             self.retire()
+        elif not self._is_deaf:  # else it is about to end
+            self._close_gently()
 
     def abort(self) -> None:
         """End the connection; what was not sent is dropped."""
@@ -150,17 +149,12 @@ class ClientConnection(asyncio.Protocol):
     def _begin(self, head: RequestHead) -> None:
         """Run a request, or let it wait for the answer before its own."""
         cycle = Cycle(
-            scope=self._scope | head.scope(),  # type: ignore[arg-type]  # a TypedDict there
-            transport=self._transport,
-            flow=self._flow,
-            logger=_LOGGER,
-            access_logger=_LOGGER,
-            access_log=False,
-            default_headers=[],
-            message_event=asyncio.Event(),
-            expect_100_continue=head.waits,
+            self._scope | head.scope(),
+            self._transport,
+            self._flow,
+            self._go_on,
+            waits=head.waits,
             keep_alive=head.lasts and not self._traffic.is_draining,
-            on_response=self._go_on,
         )
         if self._is_answered:
             self._run(cycle)
@@ -172,29 +166,13 @@ class ClientConnection(asyncio.Protocol):
     def _run(self, cycle: Cycle) -> None:
         self._running = cycle
         tasks = self._traffic.tasks
-        task = self._loop.create_task(cycle.run_asgi(self._app))  # type: ignore[arg-type]  # the same, elsewhere
+        task = self._loop.create_task(cycle.run(self._app))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    def _take(self, body: bytes) -> None:
-        cycle = self._last
-        if cycle is not None and not cycle.response_complete:
-            cycle.body += body
-            if len(cycle.body) > HIGH_WATER_LIMIT:
-                self._flow.pause_reading()
-            cycle.message_event.set()
-
-    def _end(self) -> None:
-        cycle = self._last
-        if cycle is not None and not cycle.response_complete:
-            cycle.more_body = False
-            cycle.message_event.set()
-            # Nothing more of it can come: what does is news of the client, if only that it left.
-            self._flow.resume_reading()
-
     def _go_on(self) -> None:
         """Go on with the next request once an answer is complete, or end the connection."""
-        if self._running is not None and self._running.is_last:
+        if self._running is not None and not self._running.keep_alive:
             self._close_gently()
         elif not self._transport.is_closing():
             self._flow.resume_reading()
@@ -219,10 +197,11 @@ class ClientConnection(asyncio.Protocol):
         if phase is Phase.HEAD or (phase is Phase.BODY and is_answered):
             if self._deadline is None and (limit_s := self._traffic.settings.timeouts.request_s):
                 self._deadline = self._loop.call_later(limit_s, self._expire, limit_s)
-        else:
+            return
+        if self._deadline is not None or self._idle is not None:
             self._unset_timers()
-            if is_answered:
-                self._idle = self._loop.call_later(self._keep_alive_s, self._transport.close)
+        if is_answered:
+            self._idle = self._loop.call_later(self._keep_alive_s, self._transport.close)
 
     def _unset_timers(self) -> None:
         self._unset_idle()
@@ -245,22 +224,20 @@ class ClientConnection(asyncio.Protocol):
         """Answer what is no request; where an answer is on its way already, end the connection behind it."""
         self._is_deaf = True
         self._unset_timers()
-        cycle = self._last
-        if self._waiting and self._intake.phase is Phase.BODY:
+        cycle, in_body = self._last, self._intake.phase is Phase.BODY
+        if self._waiting and in_body:
             self._waiting.pop()  # its body does not come any more
             self._last = self._waiting[-1] if self._waiting else self._running
             self._end_after_last()
-            return
-        if self._intake.phase is Phase.BODY and cycle is not None:
-            if cycle.response_started:
-                self._transport.close()
-                return
-            cycle.leave()
-        elif cycle is not None and not cycle.response_complete:
+        elif self._is_answered and in_body:
+            self._close_gently()  # it had its answer
+        elif self._is_answered or (in_body and cycle is not None and not cycle.response_started):
+            if cycle is not None:
+                cycle.leave()
+            self._transport.write(refuse(error, self._intake.method, self._traffic.report))
+            self._close_gently()
+        else:
             self._end_after_last()
-            return
-        self._transport.write(refuse(error, self._intake.method, self._traffic.report))
-        self._close_gently()
 
     def _end_after_last(self) -> None:
         """Read no more, and end the connection behind the answer to what came last."""
@@ -272,7 +249,7 @@ class ClientConnection(asyncio.Protocol):
         """End this side, and let the client end its own: a close now would be a reset to one that sends."""
         if self._transport.is_closing():
             return
-        if self._intake.phase is Phase.NOTHING:
+        if self._intake.phase is Phase.NOTHING and not (self._waiting or self._is_deaf):
             self._transport.close()
             return
         self._is_deaf = True

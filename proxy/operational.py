@@ -34,6 +34,9 @@ class Process(Protocol):
     def metrics(self) -> Metrics:
         """What is counted."""
 
+    def settle(self) -> None:
+        """Count what is not counted yet."""
+
 
 class Operational(Starlette):
     """The operational paths of one process."""
@@ -74,6 +77,7 @@ class Operational(Starlette):
     async def _tell_metrics(self, request: Request) -> Response:
         """Answer with what all processes counted; in a thread, since there may be much to read and write."""
         accept, is_up = request.headers.get("accept", ""), await self._process.world.health.ask()
+        self._process.settle()
         body, content_type = await asyncio.to_thread(self._process.metrics.render, accept, is_up)
         return Response(body, headers={"content-type": content_type})
 

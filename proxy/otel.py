@@ -48,7 +48,7 @@ _NAMES = {
 }
 """Where a field of the report has a name in the conventions."""
 
-_IN_THE_SPAN = frozenset({"duration_s", "error"})
+_IN_THE_SPAN = frozenset({"ended_at", "duration_s", "error"})
 """Fields that a span has in a form of its own."""
 
 
@@ -73,7 +73,7 @@ class Trace:
         span = self._span
         if span.is_recording():
             self._describe(report, model[:_MODEL_CHARS] if model else None)
-        span.end()
+        span.end(int(report.ended_at * 1e9))
 
     def _describe(self, report: RequestReport, model: str | None) -> None:
         span = self._span

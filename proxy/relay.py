@@ -68,6 +68,7 @@ class Relay:
         """
         self._client = client
         self._plan = plan
+        self._stream: Stream | Rounds | None = None
         self._upstream = upstream
         self._settings = settings
         self._notes = notes
@@ -89,6 +90,9 @@ class Relay:
         try:
             async with asyncio.timeout(asking.answer_s or None) as limit, asking:
                 self._course.sent = clock()
+                if self._plan is not None and self._plan.streams:
+                    # While the model server thinks, there is time for what its answer will be read with.
+                    asyncio.get_running_loop().call_soon(self._prepare, self._plan)
                 answer = await asking.send(client.body)
                 client.body = b""  # a stream may run for long, and a request may be large
                 kind = Kind.of(answer)
@@ -115,7 +119,7 @@ class Relay:
         if plan and opened and kind is Kind.WHOLE:
             await self._rewrite_whole(answer, opened, fields, plan, limit)
             return
-        stream = self._make_stream(plan) if plan and opened else None
+        stream = (self._stream or self._make_stream(plan)) if plan and opened else None
         self._course.rewritten = stream is not None
         body: Source = opened or answer
         if isinstance(stream, Rounds):
@@ -139,11 +143,14 @@ class Relay:
             if pulse is not None:
                 pulse.close()
 
+    def _prepare(self, plan: Plan) -> None:
+        self._stream = self._make_stream(plan)
+
     def _make_stream(self, plan: Plan) -> Stream | Rounds:
         max_event_bytes = self._settings.max_event_bytes
         if plan.retries is not None:
             return Rounds(plan, plan.retries, self._tally, max_event_bytes=max_event_bytes)
-        return Stream(plan.begin(self._tally), max_event_bytes)
+        return Stream(plan.begin(self._tally, ahead=True), max_event_bytes)
 
     async def _pass(self, answer: Answer, body: Source, fields: Headers) -> None:
         """Relay an answer untouched. One that breaks off is left without an end, as it came."""

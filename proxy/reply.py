@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import httptools
 
 from proxy.errors import BrokenError
-from proxy.headers import Headers, is_delimited
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from proxy.headers import Headers
 
 MAX_HEAD_BYTES = 64 * 1024
 """Bytes of a status line and header fields, of the trailer fields, and of all that frames a body's bytes."""
@@ -37,8 +38,8 @@ class Reply:
     """An answer that is being read. Informational ones (1xx) before it are skipped."""
 
     __slots__ = (
-        *("_body", "_delimited", "_end", "_fault", "_has_body", "_headers", "_idle_bytes", "_parser"),
-        *("_persistent", "complete", "head", "on_body"),
+        *("_delimited", "_end", "_fault", "_has_body", "_headers", "_idle_bytes", "_parser"),
+        *("_persistent", "complete", "head", "on_body", "unread"),
     )
 
     def __init__(self, *, has_body: bool) -> None:
@@ -46,8 +47,9 @@ class Reply:
         self.head: Head | None = None
         self.complete = False
         """The whole answer is here."""
-        self._body: list[bytes] = []
-        self.on_body: Callable[[bytes], None] = self._body.append
+        self.unread: list[bytes] = []
+        """Pieces of the body that nobody took yet."""
+        self.on_body: Callable[[bytes], None] = self.unread.append
         """Collects the body: the parser calls it for each piece, without a frame of Python between."""
         self._parser = httptools.HttpResponseParser(self)
         self._has_body = has_body
@@ -59,14 +61,9 @@ class Reply:
         self._fault: str | None = None
 
     @property
-    def unread(self) -> bool:
-        """Whether there are bytes of the body that nobody took yet."""
-        return bool(self._body)
-
-    @property
     def unread_bytes(self) -> int:
-        """How many."""
-        return sum(map(len, self._body))
+        """How many bytes of the body nobody took yet."""
+        return sum(map(len, self.unread))
 
     @property
     def clean(self) -> bool:
@@ -79,7 +76,7 @@ class Reply:
         Raises:
             BrokenError: this is not HTTP/1.1, or larger than allowed.
         """
-        pieces = len(self._body)
+        pieces = len(self.unread)
         self._idle_bytes += len(data)
         try:
             self._parser.feed_data(data)
@@ -89,15 +86,15 @@ class Reply:
             self._persistent = False
             self._fault = self._fault or f"The model server sent what is not HTTP/1.1 ({error})."
         if self.complete:
-            del self._body[self._end :]  # bytes behind an answer belong to nobody
-            return bool(self._body)
-        if len(self._body) > pieces:
+            del self.unread[self._end :]  # bytes behind an answer belong to nobody
+            return bool(self.unread)
+        if len(self.unread) > pieces:
             self._idle_bytes = 0
         if self._idle_bytes > MAX_HEAD_BYTES:
             self._fault = self._fault or f"The model server sent a header larger than {MAX_HEAD_BYTES} bytes."
         if self._fault is not None:
             raise BrokenError(self._fault)
-        return bool(self._body)
+        return bool(self.unread)
 
     def feed_eof(self, *, clean: bool) -> None:
         """Take the end of the connection, a `clean` one or not.
@@ -113,8 +110,8 @@ class Reply:
 
     def take(self) -> bytes:
         """Return the bytes of the body that came since the last time."""
-        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        self._body.clear()
+        body = self.unread[0] if len(self.unread) == 1 else b"".join(self.unread)
+        self.unread.clear()
         self._end = 0
         return body
 
@@ -137,15 +134,20 @@ class Reply:
         status = self._parser.get_status_code()
         if self.head is not None or status in _INFORMATIONAL:
             return
-        codings = [value.lower() for name, value in self._headers if name == b"transfer-encoding"]
-        size = sum(len(name) + len(value) + _FIELD_BYTES for name, value in self._headers)
+        size, codings, self._delimited = 0, [], False
+        for name, value in self._headers:
+            size += len(name) + len(value) + _FIELD_BYTES
+            if name == b"transfer-encoding":
+                codings.append(value.lower())
+                self._delimited = True
+            elif name == b"content-length":
+                self._delimited = True
         if status not in _FINAL:
             self._fault = f"The model server answered with the status {status}, which HTTP does not know."
         elif codings not in ([], [b"chunked"]):
             self._fault = "The model server used a transfer coding that was not asked for."
         elif size > MAX_HEAD_BYTES:
             self._fault = f"The model server sent a header larger than {MAX_HEAD_BYTES} bytes."
-        self._delimited = is_delimited(self._headers)
         self._persistent = self._parser.should_keep_alive()
         if self._fault is not None:
             return
@@ -159,4 +161,4 @@ class Reply:
     def on_message_complete(self) -> None:
         """End the answer, unless it was an informational one."""
         if self.head is not None and not self.complete:
-            self.complete, self._end = True, len(self._body)
+            self.complete, self._end = True, len(self.unread)

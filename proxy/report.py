@@ -5,7 +5,8 @@ It never holds a prompt, an answer or a key: only names from the configuration, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import time
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from proxy.errors import BrokenError, SilentError, UnreachableError
@@ -33,6 +34,8 @@ class RequestReport:
     outcome: str
     """`answered`, `refused`, `failed`, `broken`, `client_left` or `stopped` (with the proxy)."""
     duration_s: float
+    ended_at: float = field(default_factory=time.time)
+    """Seconds since 1970."""
     upstream: str | None = None
     """The name of the model server that it was for; None when it did not get that far."""
     error: str | None = None
@@ -69,7 +72,7 @@ class RequestReport:
         return {_CLIENT_ERROR: "http_4xx", _SERVER_ERROR: "http_5xx"}.get(self.status // 100)
 
 
-_COUNTS = tuple(field.name for field in fields(Tally))
+_COUNTS = tuple(one.name for one in fields(Tally))
 
 
 def measure(course: Course, tally: Tally) -> dict[str, Any]:

@@ -50,14 +50,18 @@ class Plan:
     rule: Rule
     hides_prompt: bool
     """The prompt's text was asked for by the proxy alone, and is taken out of the answer."""
+    streams: bool = False
+    """A stream was asked for."""
     toolbox: Toolbox = EMPTY
     """What tool calls left in the thinking are made with; empty where none are recovered."""
     retries: Retries | None = None
     """What asks again for a turn that left calls in its thinking, where the rule wants that."""
 
-    def begin(self, tally: Tally) -> Rewriter:
-        """Return what rewrites an answer to it; what is seen is counted in the tally."""
-        return Rewriter(self.rule, hides_prompt=self.hides_prompt, toolbox=self.toolbox, tally=tally)
+    def begin(self, tally: Tally, *, ahead: bool = False) -> Rewriter:
+        """Return what rewrites an answer to it, see `Rewriter`; what is seen is counted in the tally."""
+        return Rewriter(
+            self.rule, hides_prompt=self.hides_prompt, toolbox=self.toolbox, tally=tally, ahead=ahead
+        )
 
 
 def read_chat(body: bytes) -> ChatRequest:
@@ -113,6 +117,7 @@ def make_plan(request: ChatRequest, rule: Rule, call_ids: Iterator[str] | None =
         body,
         begun,
         hides_prompt,
+        document.get("stream") is True,
         toolbox,
         retries=Retries(body, begun) if retries and toolbox.tools else None,
     )

@@ -32,11 +32,16 @@ class Rewriter:
         hides_prompt: bool = False,
         toolbox: Toolbox = EMPTY,
         tally: Tally | None = None,
+        ahead: bool = False,
     ) -> None:
         """Begin an answer under a rule.
 
-        With `hides_prompt` the prompt's text is taken out of the answer: the proxy alone asked for it.
-        Tool calls left in the thinking are made with the toolbox. What is seen is counted in the tally.
+        Args:
+            rule: that of the model.
+            hides_prompt: the prompt's text is taken out of the answer: the proxy alone asked for it.
+            toolbox: what tool calls left in the thinking are made with.
+            tally: where is counted what is seen.
+            ahead: make what the first choice of a stream takes now, rather than when it comes.
         """
         self._rule = rule
         self._tally = tally or Tally()
@@ -44,6 +49,9 @@ class Rewriter:
         self._hides_prompt = hides_prompt
         self._turns: dict[int, Turn] = {}
         self._left: Left | None = None
+        self._next: Turn | None = None
+        if ahead and rule.start is not Start.AUTO:
+            self._next = Turn(rule, toolbox, self._tally)
         self.done = False
         """The stream has said that it is complete."""
         self.prompt_seen: bool | None = None
@@ -63,7 +71,8 @@ class Rewriter:
         for index, choice in chat.choices(chunk):
             turn = self._turns.get(index)
             if turn is None:
-                turn = self._turns[index] = Turn(self._rule, self._toolbox, self._tally)
+                turn = self._turns[index] = self._next or Turn(self._rule, self._toolbox, self._tally)
+                self._next = None
             *before, own = turn.feed(chunk, choice)
             made += [_encode(chat.excerpt(chunk, piece)) for piece in before]
             if own is not choice:

@@ -16,13 +16,12 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from logging import LogRecord
 
+_FIELDS = tuple(name for name in RequestReport.__slots__ if name != "ended_at")
+
 LOGGER = logging.getLogger("think_proxy")
 
 _LIBRARIES = ("asyncio", "uvicorn", "opentelemetry")
 """Whose warnings are ours to log."""
-
-_NOT_SAID = "ASGI callable returned without completing response."
-"""What uvicorn has to say in vain: a stream that the server cut off is cut off here on purpose."""
 
 
 def log_request(report: RequestReport) -> None:
@@ -30,12 +29,14 @@ def log_request(report: RequestReport) -> None:
     level = logging.WARNING if report.outcome in ("failed", "broken") else logging.INFO
     if LOGGER.isEnabledFor(level):
         fields = {}
-        for name in RequestReport.__slots__:
+        for name in _FIELDS:
             if value := getattr(report, name):
                 fields[name] = round(value, 6) if isinstance(value, float) else value
         # As `log` would, but for looking up who calls, which is a fifth of it.
         extra = {"fields": fields}
-        LOGGER.handle(LOGGER.makeRecord(LOGGER.name, level, "", 0, "request", (), None, extra=extra))
+        record = LOGGER.makeRecord(LOGGER.name, level, "", 0, "request", (), None, extra=extra)
+        record.created = report.ended_at
+        LOGGER.handle(record)
 
 
 class Notes:
@@ -66,11 +67,6 @@ def configure(log: Log) -> None:
     LOGGER.setLevel(log.level.upper())
     for name in _LIBRARIES:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(log.level.upper())))
-    logging.getLogger("uvicorn.error").addFilter(_says_something)  # twice is once
-
-
-def _says_something(record: LogRecord) -> bool:
-    return not str(record.msg).startswith(_NOT_SAID)
 
 
 def describe(fault: BaseException) -> str:
@@ -115,7 +111,7 @@ class _TextFormatter(logging.Formatter):
 
 def _write_time(record: LogRecord) -> str:
     seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-    return f"{seconds}.{int(record.msecs):03d}Z"
+    return f"{seconds}.{int(record.created % 1 * 1000):03d}Z"
 
 
 def _find_fault(record: LogRecord) -> BaseException | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,3 +52,21 @@ def calls_made(work: Callable[[], object]) -> tuple[int, int]:
     finally:
         sys.setprofile(before)
     return counted["call"], counted["c_call"]
+
+
+@contextmanager
+def calls_of_proxy() -> Iterator[list[str]]:
+    """Collect the functions of `proxy` that are called meanwhile, and the coroutines that are resumed."""
+    called: list[str] = []
+
+    def note(frame: FrameType, kind: str, _argument: object) -> None:
+        code = frame.f_code
+        if kind == "call" and code.co_filename.startswith(PROXY):
+            called.append(f"{Path(code.co_filename).stem}.{code.co_qualname}")
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        yield called
+    finally:
+        sys.setprofile(before)

@@ -32,7 +32,7 @@ from proxy.split_command import choose_entry
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
 
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Scope
 
     from proxy.headers import Headers
     from proxy.mask import Mask
@@ -111,9 +111,9 @@ def _read_text(asked: dict[str, Any], name: str) -> str:
 class Bench(Client):
     """The page as a client: it is told what came in, too."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: bytes) -> None:
+    def __init__(self, scope: Scope, request_id: bytes) -> None:
         """Begin with the head of a request for `PATH`."""
-        super().__init__(scope, receive, send, request_id)
+        super().__init__(scope, request_id)
         self._put, self.put = self.put, self._tell_split
         self._trial = Trial(b"", "", _RULES[0], None)
         self.deviates = False

@@ -42,8 +42,8 @@ async def show(
     world: World,
     collect: Callable[[], Iterable[Family]],
     scope: Scope,
-    receive: Receive,
-    send: Send,
+    _receive: Receive,
+    _send: Send,
     *,
     draining: bool,
 ) -> None:
@@ -53,11 +53,9 @@ async def show(
         world: the configuration at work.
         collect: returns the metrics.
         scope: the request.
-        receive: not needed, its body is not read.
-        send: takes the answer.
         draining: the proxy is about to stop.
     """
-    client = Client(scope, receive, send, b"")
+    client = Client(scope, b"")
     try:
         status, fields, body = await _answer(world, collect, client, draining=draining)
     except ProxyError as error:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import tracemalloc
+from contextlib import asynccontextmanager
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.listener import LINGER_S
+from proxy.errors import RequestTimeoutError
+from proxy.listener import LINGER_S, MAX_PIPELINED
 from proxy.server import KEEP_ALIVE_S
 from tests.servers import WAIT_S, raw_server, read_request
 from tests.transport import wire
@@ -18,6 +21,7 @@ from tests.transport.scripts import keep_silent, refuse_all
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
+    from collections.abc import AsyncIterator, Callable
 
     from tests.servers import RawRequest
 
@@ -197,6 +201,81 @@ async def test_what_comes_in_drops_has_no_more_time_than_what_does_not(begin: by
         finally:
             dripping.cancel()
         assert not upstream.connections
+
+
+@asynccontextmanager
+async def flooding(
+    client: wire.Wire, pieces: int, piece: bytes, then: Callable[[], object]
+) -> AsyncIterator[None]:
+    """Send without an end: at whatever moment the connection ends, there is something unread on it."""
+
+    async def flood() -> None:
+        for number in count():
+            if number == pieces:
+                then()
+            client.writer.write(piece)
+            await client.writer.drain()
+
+    task = asyncio.create_task(flood())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+@pytest.mark.parametrize("end", ["no chunk", "stop"])
+async def test_a_client_that_sends_on_behind_its_answer_gets_an_end_and_no_reset(end: str) -> None:
+    """A reset takes away what the client did not read yet."""
+    async with proxying(NOBODY) as proxy, proxy.connect() as client:
+        reply = await client.ask(wire.request("/nothing", b"", "transfer-encoding: chunked"))
+        assert reply.status == 404
+
+        def act() -> None:
+            if end == "stop":
+                proxy.server.stop()
+            else:
+                client.writer.write(b"nonsense\r\n")
+
+        async with flooding(client, 100, wire.chunk(bytes(4096)), act):
+            assert await client.rest() == b""
+
+
+async def test_what_comes_as_the_time_for_a_refused_body_ends_is_no_reason_for_a_reset(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with proxying(NOBODY, timeouts={"request_s": 0.05}) as proxy, proxy.connect() as client:
+
+        def time_is_over(_: float) -> RequestTimeoutError:
+            client.writer.write(b"a")
+            return RequestTimeoutError("late")
+
+        monkeypatch.setattr("proxy.listener.RequestTimeoutError.after", time_is_over)
+        reply = await client.ask(wire.request("/nothing", None, "content-length: 9", method="POST"))
+        assert reply.status == 404
+        assert await client.rest() == b""
+
+
+@pytest.mark.parametrize("breaks_off", [False, True])
+async def test_a_client_that_sends_too_many_requests_gets_what_there_is_and_no_reset(
+    breaks_off: bool,
+) -> None:
+    go = asyncio.Event()
+
+    async def script(_: RawRequest, reader: StreamReader, writer: StreamWriter) -> None:
+        writer.write(wire.STREAM_HEAD + wire.chunk(b"1"))
+        await go.wait()
+        while not breaks_off:
+            writer.write(wire.LAST_CHUNK)
+            await read_request(reader)
+            writer.write(wire.STREAM_HEAD + wire.chunk(b"1"))
+
+    request = wire.request("/v1/embeddings", b"1")
+    async with raw_server(script) as upstream, proxying(upstream.url) as proxy, proxy.connect() as client:
+        await client.send(request * 20)
+        async with flooding(client, 100, request * 20, go.set):
+            answers = await client.rest()
+        assert answers.count(b"HTTP/1.1 200 OK") == (1 if breaks_off else MAX_PIPELINED + 1)
+        assert answers.endswith(b"\r\n\r\n1\r\n1\r\n" + (b"" if breaks_off else wire.LAST_CHUNK))
 
 
 async def test_the_rest_of_a_refused_body_is_not_waited_for_either() -> None:

@@ -157,6 +157,23 @@ async def test_stopping_now_waits_for_nothing() -> None:
         await (await upstream.connection()).wait_peer_closed()
 
 
+async def test_who_has_no_answer_yet_is_told_the_truth_when_it_stops_now() -> None:
+    async with (
+        raw_server(keep_silent) as upstream,
+        proxying(upstream.url) as proxy,
+        proxy.connect() as asks,
+        proxy.connect() as sends,
+    ):
+        await asks.send(wire.chat(PLAIN))
+        await sends.send(wire.request("/v1/embeddings", None, "content-length: 9", method="POST"))
+        await proxy.begun(2)
+        await upstream.connection()
+        proxy.server.stop_now()
+        for client in (asks, sends):
+            assert (await client.reply()).error() == GONE
+            assert await client.rest() == b""
+
+
 async def test_clients_that_do_not_read_do_not_hold_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("proxy.server.LAST_S", 0.05)
 

@@ -7,7 +7,7 @@ import asyncio.exceptions
 import inspect
 import socket
 import ssl
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httptools
 import pytest
@@ -23,6 +23,9 @@ from tests.safety.upstreams import always
 from tests.servers import raw_server
 from tests.transport import wire
 from tests.transport.proxying import LISTED, PLAIN, proxying
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def below(kind: type[Exception]) -> set[type[Exception]]:
@@ -114,7 +117,7 @@ async def _ask(connection: Connection) -> None:
 class Transport:
     """A transport that takes everything."""
 
-    def write(self, data: bytes) -> None:
+    def writelines(self, data: Iterable[bytes]) -> None:
         pass
 
     def is_closing(self) -> bool:

@@ -74,11 +74,12 @@ class Proxy:
             wire.abort()
 
     async def served(self, requests: int) -> None:
-        """Wait until so many requests, since the proxy runs, are over; whoever ended them."""
+        """Wait until so many requests, since the proxy runs, are over, whoever ended them, and reported."""
         async with asyncio.timeout(WAIT_S):
             while self._counter.over < requests:
                 self._counter.changed.clear()
                 await self._counter.changed.wait()
+        self.app.settle()
 
     async def begun(self, requests: int) -> None:
         """Wait until so many requests, since the proxy runs, have begun: their heads have been read."""
@@ -93,10 +94,11 @@ class Proxy:
             task.cancel()
 
     async def settled(self) -> None:
-        """Wait until no request is being served."""
+        """Wait until no request is being served, and all are reported."""
         if self.traffic.tasks:
             await asyncio.wait(self.traffic.tasks, timeout=WAIT_S)
         assert not self.traffic.tasks
+        self.app.settle()
 
     async def ended(self) -> None:
         """Wait until it has stopped. Raises what it died of."""

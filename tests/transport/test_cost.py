@@ -1,9 +1,10 @@
-"""What one event of a stream costs, counted in calls and not timed: a regression shows on any machine."""
+"""What a request and one event of a stream cost, counted in calls and not timed, which any machine shows."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import tracemalloc
 from typing import Any
 
@@ -13,7 +14,11 @@ from proxy.connection import Connection
 from proxy.response import Rewriter
 from proxy.rules import Rule
 from proxy.stream import Stream
-from tests.counting import calls_made
+from tests.counting import calls_made, calls_of_proxy
+from tests.servers import raw_server
+from tests.transport import wire
+from tests.transport.proxying import LISTED, PLAIN, proxying
+from tests.transport.scripts import serve
 from tests.wire.streams import MAX_EVENT_BYTES, choice, chunk, event
 
 EVENTS = 320
@@ -93,6 +98,35 @@ async def test_a_piece_of_a_body_on_its_way_to_the_client() -> None:
     assert of_c <= 12 * EVENTS
     connection.data_received(b"0\r\n\r\n")
     assert await pouring == EVENTS
+
+
+@pytest.mark.parametrize(
+    ("model", "body", "most"),
+    [
+        (PLAIN, wire.answer(b"{}"), 200),
+        (LISTED, wire.answer(wire.whole("<think>so</think>fine")), 325),
+        (PLAIN, wire.STREAM_HEAD + wire.chunk(WORD) + wire.LAST_CHUNK, 200),
+        (LISTED, wire.STREAM_HEAD + wire.chunk(WORD) + wire.LAST_CHUNK, 330),
+    ],
+    ids=["plain", "split", "plain stream", "split stream"],
+)
+async def test_a_request_and_its_answer(
+    model: str, body: bytes, most: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What stands around the events of a stream: each call is felt before the first of them."""
+    caplog.set_level(logging.CRITICAL, "think_proxy")  # what a line costs is up to how the log is set up
+    async with (
+        raw_server(serve(body)) as upstream,
+        proxying(upstream.url) as proxy,
+        proxy.connect() as client,
+    ):
+        for _ in range(3):
+            await client.ask(wire.chat(model))
+        await proxy.served(3)
+        with calls_of_proxy() as called:
+            await client.ask(wire.chat(model))
+            await proxy.served(4)
+    assert len(called) <= most, "\n".join(called)
 
 
 def test_a_long_stream_holds_no_more_than_a_short_one() -> None:
