@@ -14,6 +14,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 
 from proxy.cycle import Cycle
+from proxy.delivery import count_unsent
 from proxy.errors import ProxyError, RequestTimeoutError
 from proxy.intake import Intake, Phase, RequestHead
 from proxy.refusal import refuse
@@ -85,6 +86,9 @@ class ClientConnection(asyncio.Protocol):
         if self._is_owed:
             self._leave()
             self._transport.abort()
+        else:  # the transport closes itself when all is sent
+            self._unset_timers()
+            self._idle = self._loop.call_later(self._keep_alive_s, self._look_after)
 
     def pause_writing(self) -> None:
         """Let answers wait for the client to read."""
@@ -127,8 +131,12 @@ class ClientConnection(asyncio.Protocol):
         """End the connection, now or with the running request."""
         if not self._is_answered:
             self.retire()
-        elif not self._is_deaf:  # else it is about to end
+        elif self._is_deaf:
+            return  # it is about to end
+        elif self._intake.phase is not Phase.NOTHING or count_unsent(self._transport):
             self._close_gently()
+        else:  # to linger would be in vain: many clients look at a connection only with their next request
+            self._transport.close()
 
     def abort(self) -> None:
         """End the connection; what was not sent is dropped."""
@@ -201,7 +209,7 @@ class ClientConnection(asyncio.Protocol):
         if self._deadline is not None or self._idle is not None:
             self._unset_timers()
         if is_answered:
-            self._idle = self._loop.call_later(self._keep_alive_s, self._transport.close)
+            self._idle = self._loop.call_later(self._keep_alive_s, self._look_after)
 
     def _unset_timers(self) -> None:
         self._unset_idle()
@@ -218,26 +226,29 @@ class ClientConnection(asyncio.Protocol):
         self._deadline = None
         self._refuse(RequestTimeoutError.after(limit_s))
 
+    def _look_after(self, before: int | None = None) -> None:
+        """End the connection once all is sent; `before`: what was not, when somebody looked the last time."""
+        unsent = count_unsent(self._transport)
+        if not unsent:
+            self._transport.close()
+        elif unsent == before:
+            self._transport.abort()  # the client reads no more
+        else:
+            self._idle = self._loop.call_later(self._keep_alive_s, self._look_after, unsent)
+
     # Ends
 
     def _refuse(self, error: ProxyError) -> None:
         """Answer what is no request; where an answer is on its way already, end the connection behind it."""
-        self._is_deaf = True
-        self._unset_timers()
-        cycle, in_body = self._last, self._intake.phase is Phase.BODY
-        if self._waiting and in_body:
-            self._waiting.pop()  # its body does not come any more
-            self._last = self._waiting[-1] if self._waiting else self._running
+        in_body = self._intake.phase is Phase.BODY
+        if not self._is_answered:
+            if in_body and self._last is not None:
+                self._last.upload.fail(error)
             self._end_after_last()
-        elif self._is_answered and in_body:
-            self._close_gently()  # it had its answer
-        elif self._is_answered or (in_body and cycle is not None and not cycle.response_started):
-            if cycle is not None:
-                cycle.leave()
+            return
+        if not in_body:  # else it had its answer
             self._transport.write(refuse(error, self._intake.method, self._traffic.report))
-            self._close_gently()
-        else:
-            self._end_after_last()
+        self._close_gently()
 
     def _end_after_last(self) -> None:
         """Read no more, and end the connection behind the answer to what came last."""
@@ -249,11 +260,8 @@ class ClientConnection(asyncio.Protocol):
         """End this side, and let the client end its own: a close now would be a reset to one that sends."""
         if self._transport.is_closing():
             return
-        if self._intake.phase is Phase.NOTHING and not (self._waiting or self._is_deaf):
-            self._transport.close()
-            return
         self._is_deaf = True
         self._unset_timers()
         self._flow.resume_reading()
         self._transport.write_eof()
-        self._deadline = self._loop.call_later(LINGER_S, self._transport.close)
+        self._idle = self._loop.call_later(LINGER_S, self._look_after)

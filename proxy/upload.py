@@ -11,13 +11,18 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 if TYPE_CHECKING:
     from uvicorn.protocols.http.flow_control import FlowControl
 
+    from proxy.errors import ProxyError
+
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class Upload:
     """A body that the connection brings, and somebody reads."""
 
-    __slots__ = ("_body", "_flow", "_most_unread", "_news", "_transport", "is_over", "more", "waits")
+    __slots__ = (
+        *("_body", "_fault", "_flow", "_most_unread", "_news", "_transport"),
+        *("is_over", "more", "waits"),
+    )
 
     def __init__(self, transport: asyncio.Transport, flow: FlowControl, *, waits: bool) -> None:
         """Begin with a request whose head is there.
@@ -34,9 +39,10 @@ class Upload:
         self.more = True
         """The request is not complete."""
         self.is_over = False
-        """Whatever still comes is of no interest, since the answer is complete, or the client has left."""
+        """What still comes is of no interest: the answer is complete, the client has left, or it failed."""
         self._body = BytesIO()  # gives its bytes away without another copy of them
         self._most_unread = HIGH_WATER_LIMIT
+        self._fault: ProxyError | None = None
         self._news: asyncio.Event | None = None
 
     def take(self, data: bytes) -> None:
@@ -55,6 +61,11 @@ class Upload:
             self._flow.resume_reading()
             self._tell()
 
+    def fail(self, fault: ProxyError) -> None:
+        """Take notice that no more comes which could be read."""
+        self._fault = fault
+        self.end()
+
     def end(self) -> None:
         """Take notice that nobody needs it any more: whoever waits for it goes on."""
         self.is_over = True
@@ -63,10 +74,16 @@ class Upload:
         self._tell()
 
     async def read(self, most: int) -> bytes:
-        """Return what came: all of it, or more than `most` bytes; less when it is over."""
+        """Return what came: all of it, or more than `most` bytes; less when it is over.
+
+        Raises:
+            ProxyError: what the connection was told of it with `fail`.
+        """
         self._most_unread = most
         while self.more and self._body.tell() <= most and not self.is_over:
             await self._hear()
+        if self._fault is not None:
+            raise self._fault
         return self._give()
 
     async def read_next(self) -> bytes | None:

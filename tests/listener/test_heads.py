@@ -129,7 +129,7 @@ async def test_a_client_that_sends_for_ever_is_left(monkeypatch: pytest.MonkeyPa
         b"POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip\r\n\r\n",
         b"POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip, chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
         b"POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: x\r\ntransfer-encoding:chunked\r\n\r\n0\r\n\r\n",
-        b"POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        b"POST /v1/embeddings HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
         b"GET /v1/models HTTP/1.1\r\nhost: a\r\n folded\r\n\r\n",
         b"CONNECT evil.test:80 HTTP/1.1\r\nhost: evil.test:80\r\n\r\nGET /v1/models HTTP/1.1\r\n\r\n",
     ],
@@ -401,6 +401,7 @@ async def test_a_body_that_breaks_off_does_not_spoil_the_answers_before_its_own(
         go.set()
         assert [await client.piece(), await client.piece()] == [b"more", b""]
         assert [(await client.reply()).body for _ in range(requests - 1)] == [b"somemore"] * (requests - 1)
+        assert (await client.reply()).error() == MALFORMED
         assert await client.rest() == b""
         await proxy.served(requests)
 

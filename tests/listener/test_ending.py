@@ -1,0 +1,209 @@
+"""How a connection ends: what was written reaches a client that reads, and one that does not is left."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from proxy.app import App
+from proxy.delivery import count_unsent
+from proxy.listener import LINGER_S, ClientConnection
+from proxy.server import KEEP_ALIVE_S
+from proxy.settings import Settings
+from proxy.traffic import Traffic
+from tests.servers import HOST, WAIT_S, raw_server
+from tests.transport import wire
+from tests.transport.proxying import LISTED, PLAIN, proxying
+from tests.transport.scripts import keep_silent, serve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.transport.proxying import Proxy
+
+SMALL = wire.answer(b"a" * 400_000)
+"""More than the kernel of such a client takes, and less than both kernels do."""
+
+LARGE = wire.answer(wire.whole("<think>b</think>" + "a" * 16_000_000))
+"""More than they do. It is rewritten, and so written at once."""
+
+BULK = bytes(4_000_000)
+
+NARROW = 4096
+"""Bytes that a client's kernel keeps for it, twice."""
+
+
+@contextmanager
+def narrow(proxy: Proxy) -> Iterator[socket.socket]:
+    """Open the socket of a client that takes little at a time."""
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, NARROW)
+        sock.connect((HOST, proxy.port))
+        sock.setblocking(False)
+        yield sock
+
+
+async def nothing_open(proxy: Proxy) -> None:
+    """Wait until the proxy has no client."""
+    async with asyncio.timeout(WAIT_S):
+        while proxy.traffic.connections:
+            proxy.traffic.lost.clear()
+            await proxy.traffic.lost.wait()
+
+
+async def port_closed(proxy: Proxy) -> None:
+    """Wait until the proxy stops taking connections: those without a request are told at the same time."""
+    async with asyncio.timeout(WAIT_S):
+        with suppress(ConnectionError):
+            while True:
+                async with proxy.connect() as client:
+                    await client.reader.read()
+
+
+def tcp_pair() -> tuple[socket.socket, socket.socket]:
+    with socket.create_server((HOST, 0)) as server:
+        near = socket.create_connection(server.getsockname())
+        return near, server.accept()[0]
+
+
+def ask(answer: bytes, *fields: str) -> bytes:
+    return wire.chat(LISTED if answer is LARGE else PLAIN, *fields)
+
+
+def http10(answer: bytes) -> bytes:
+    return ask(answer).replace(b"HTTP/1.1", b"HTTP/1.0")
+
+
+def last(answer: bytes) -> bytes:
+    return ask(answer, "connection: close")
+
+
+@pytest.mark.parametrize("answer", [SMALL, LARGE], ids=["small", "large"])
+@pytest.mark.parametrize(
+    ("make", "stops", "behind"),
+    [
+        (last, False, lambda _: b"\r\n"),
+        (last, False, ask),
+        (http10, False, http10),
+        (ask, True, ask),
+        (ask, True, lambda _: b"nonsense\r\n\r\n"),
+    ],
+    ids=["last, a line", "last, a request", "HTTP/1.0", "stop, a request", "stop, nonsense"],
+)
+async def test_an_answer_on_its_way_is_not_reset_by_what_the_client_sends_behind_it(
+    make: Callable[[bytes], bytes], stops: bool, behind: Callable[[bytes], bytes], answer: bytes
+) -> None:
+    async with raw_server(serve(answer)) as upstream, proxying(upstream.url) as proxy:
+        with narrow(proxy) as sock:
+            client = wire.Wire(*await asyncio.open_connection(sock=sock, limit=NARROW))
+            try:
+                await client.send(make(answer))
+                head = await client.head()
+                await proxy.served(1)
+                if stops:
+                    proxy.server.stop()
+                    await port_closed(proxy)
+                await client.send(behind(answer))
+                body = await client.rest()
+            finally:
+                client.abort()
+        assert len(body) == int(head.header("content-length") or 0) >= len(answer) - 200
+        await nothing_open(proxy)
+
+
+@pytest.mark.parametrize("end", ["keeps", "is the last", "half-closed"])
+async def test_a_client_that_never_reads_its_answer_is_left(
+    monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    monkeypatch.setattr("proxy.server.KEEP_ALIVE_S", 0.05)
+    monkeypatch.setattr("proxy.listener.LINGER_S", 0.05)
+    async with raw_server(serve(LARGE)) as upstream, proxying(upstream.url) as proxy:
+        with narrow(proxy) as sock:
+            sock.send(last(LARGE) if end == "is the last" else ask(LARGE))
+            await proxy.served(1)
+            if end == "half-closed":
+                sock.shutdown(socket.SHUT_WR)
+            await nothing_open(proxy)
+
+
+class Line(asyncio.Transport):
+    """A connection whose client takes what it is said to take."""
+
+    def __init__(self, unsent: list[int]) -> None:
+        super().__init__()
+        self._unsent = iter(unsent)
+        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def get_write_buffer_size(self) -> int:
+        return next(self._unsent)
+
+    def is_closing(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self.end("close")
+
+    def abort(self) -> None:
+        self.end("abort")
+
+    def end(self, how: str) -> None:
+        if not self.ended.done():
+            self.ended.set_result(how)
+
+
+@pytest.mark.parametrize(
+    ("unsent", "end"),
+    [([9, 8, 8], "abort"), ([9, 8, 7, 0], "close"), ([0], "close"), ([5, 5], "abort"), ([5, 0], "close")],
+)
+async def test_a_client_that_reads_has_all_the_time_it_needs(unsent: list[int], end: str) -> None:
+    assert KEEP_ALIVE_S > LINGER_S > 1
+    line = Line(unsent)
+    connection = ClientConnection(App(Settings(upstream="http://127.0.0.1:9")), Traffic(Settings()), 0.001)
+    connection.connection_made(line)
+    async with asyncio.timeout(WAIT_S):
+        assert await line.ended == end
+    connection.connection_lost(None if end == "close" else ConnectionAbortedError())
+
+
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_UNIX])
+async def test_what_the_kernel_holds_is_not_sent_yet(family: socket.AddressFamily) -> None:
+    near, far = socket.socketpair() if family == socket.AF_UNIX else tcp_pair()
+    with far:
+        transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=near)
+        try:
+            assert count_unsent(transport) == 0
+            transport.write(BULK)
+            held = count_unsent(transport)
+            assert held >= len(BULK) - far.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+            own = transport.get_write_buffer_size()
+            assert 0 < own < held
+        finally:
+            transport.abort()
+
+
+async def test_a_body_that_breaks_off_is_refused_once_and_its_client_has_not_left(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "think_proxy")
+    async with (
+        raw_server(keep_silent) as upstream,
+        proxying(upstream.url) as proxy,
+        proxy.connect() as client,
+    ):
+        head = wire.request("/v1/embeddings", b"", "transfer-encoding: chunked", "x-request-id: mine")
+        await client.send(head + b"3\r\nabc\r\n")
+        await proxy.begun(1)
+        reply = await client.ask(b"no length\r\n")
+        assert reply.error() == (400, "proxy_request_error", "malformed_request")
+        assert (reply.header("x-request-id"), reply.header("connection")) == ("mine", "close")
+        assert await client.rest() == b""
+        await proxy.served(1)
+        assert not upstream.connections
+    (fields,) = [it.fields for it in caplog.records if it.message == "request"]
+    assert (fields["path"], fields["outcome"], fields["status"]) == ("/v1/embeddings", "refused", 400)
+    assert fields["request_id"] == "mine"
