@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from proxy import chat, reasoning
-from proxy.calls.recovery import Recovery
 from proxy.calls.watch import Watch
 from proxy.lines import VISIBLE
 from proxy.promotion import EMPTY, Toolbox, recover, says_more, write_calls
@@ -82,7 +81,7 @@ def _promote(
     message: dict[str, Any], choice: dict[str, Any], rule: Rule, toolbox: Toolbox, tally: Tally
 ) -> dict[str, Any] | None:
     """Return the message with the calls that its thinking ended with; None where there are none to make."""
-    recovery, seen = Recovery(toolbox.tools), Tally()
+    recovery, seen = toolbox.begin(), Tally()
     spans = _read_texts(message, choice, rule, seen)
     if spans is None:
         return None

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from proxy import chat
-from proxy.calls.recovery import assign_ids
+from proxy.calls.recovery import Recovery, assign_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from proxy.calls.recovery import Recovered, Recovery
+    from proxy.calls.recovery import Recovered
     from proxy.calls.watch import Watch
     from proxy.spans import Span
 
@@ -31,6 +31,12 @@ class Toolbox:
     """The tools that may be called, each with the schema of its parameters: see `tools.read_tools`."""
     ids: Iterator[str]
     """Ids that no other call has, without an end."""
+    single: bool = False
+    """One call at most may be made."""
+
+    def begin(self) -> Recovery:
+        """Return what recovers the calls of one turn."""
+        return Recovery(self.tools, single=self.single)
 
 
 EMPTY = Toolbox({}, iter(()))

@@ -101,7 +101,7 @@ def make_plan(request: ChatRequest, rule: Rule, call_ids: Iterator[str] | None =
     retries = rule.tool_call_recovery is ToolCallRecovery.RETRY
     if call_ids is not None and rule.tool_call_recovery is not ToolCallRecovery.OFF:
         tools = read_tools(request.document) if not retries or may_retry(request.document) else {}
-        toolbox = Toolbox(tools, call_ids)
+        toolbox = Toolbox(tools, call_ids, request.document.get("parallel_tool_calls") is False)
     document = history.convert(request.document, rule)
     # A block that `history` puts back into a prefilled turn counts: the server sees it.
     begun = prompt.decide_start(document, rule)

@@ -44,7 +44,7 @@ class Turn:
         self._toolbox = toolbox
         self._tally = tally or Tally()
         watches = rule.tool_call_recovery is ToolCallRecovery.RETRY and toolbox.tools
-        self._recovery = Watch(toolbox.tools) if watches else Recovery(toolbox.tools)
+        self._recovery = Watch(toolbox.tools) if watches else toolbox.begin()
         self._passes: Callable[[str], bool] = _never
         self._native = False  # the server parses the reasoning
         self._thought = False  # there was reasoning

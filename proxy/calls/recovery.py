@@ -49,9 +49,15 @@ class _Draft(NamedTuple):
 class Recovery:
     """The machine for one turn."""
 
-    def __init__(self, tools: Mapping[str, Any]) -> None:
-        """Begin a turn; `tools` are those that may be called, each with the schema of its parameters."""
+    def __init__(self, tools: Mapping[str, Any], *, single: bool = False) -> None:
+        """Begin a turn.
+
+        Args:
+            tools: those that may be called, each with the schema of its parameters.
+            single: one call at most may be made. It is the first; where there are more, their blocks stay.
+        """
         self._tools = tools
+        self._single = single
         self._finder = Finder()
         self._held: list[Span | _Draft] = []
         self._out: list[Span] = []
@@ -102,10 +108,20 @@ class Recovery:
             self.blocks = [block for block in (*self._drafts, *run) if _admits(self._tools, [block])]
             if run and _admits(self._tools, run):
                 self.calls = [self._recover(call) for block in run for call in block.calls]
-                # White space goes out with the thinking it stands in, but is none by itself.
-                spans = [piece for piece in self._held if isinstance(piece, Span)]
-                self._held = [span for span in spans if self._shown and span.channel is Channel.REASONING]
+                stays = self._single and len(self.calls) > 1
+                if stays:
+                    del self.calls[1:]
+                self._hold_rest(with_blocks=stays)
         return self.interrupt()
+
+    def _hold_rest(self, *, with_blocks: bool) -> None:
+        # White space goes out with the thinking it stands in, but is none by itself.
+        shown = self._shown or with_blocks
+        self._held = [
+            piece
+            for piece in self._held
+            if (with_blocks if isinstance(piece, _Draft) else shown and piece.channel is Channel.REASONING)
+        ]
 
     def _recover(self, call: Call) -> Recovered:
         return Recovered(call.name, write_arguments(call, self._tools[call.name]), call.id)

@@ -76,8 +76,12 @@ def write_whole(parts: Sequence[tuple[str, str]], finish: str = "stop", **messag
     return {"id": "c-1", "choices": [{"index": 0, "message": said, "finish_reason": finish}]}
 
 
+class Single(dict[str, Any]):
+    """Tools of a request that wants one call at most."""
+
+
 def toolbox(tools: Mapping[str, Any] = TOOLS) -> Toolbox:
-    return Toolbox(tools, (f"call_{number}" for number in count()))
+    return Toolbox(tools, (f"call_{number}" for number in count()), isinstance(tools, Single))
 
 
 def streamed(

@@ -45,6 +45,16 @@ def test_a_request_that_can_call_nothing_leaves_as_it_came(fields: dict[str, Any
     assert not plan.toolbox.tools
 
 
+@pytest.mark.parametrize(
+    ("parallel", "single"),
+    [({}, False), ({"parallel_tool_calls": None}, False)]
+    + [({"parallel_tool_calls": value}, not value) for value in (True, False)],
+)
+def test_one_call_at_most(parallel: dict[str, Any], single: bool) -> None:
+    plan = make_plan(read_chat(body_of(tools=TOOLS, **parallel)), PROMOTE, iter("ab"))
+    assert plan.toolbox.single == single
+
+
 @pytest.mark.parametrize("skip", [True, False])
 def test_what_the_client_set_itself_stays(skip: bool) -> None:
     request = read_chat(body_of(tools=TOOLS, skip_special_tokens=skip))

@@ -17,6 +17,7 @@ from tests.recovery.answers import (
     PARSED,
     Form,
     Heard,
+    Single,
     hear,
     hear_whole,
     streamed,
@@ -60,6 +61,27 @@ def nothing_happens(
 def test_a_call_is_made(form: Form) -> None:
     heard = hear_both(form, f"I look.\n{QWEN}")
     assert heard == Heard("I look.\n", "", [READ], ["call_0"], "tool_calls")
+
+
+@EVERY_FORM
+@pytest.mark.parametrize(
+    ("thought", "reasoning"),
+    [
+        (f"I look.\n{QWEN}", "I look.\n"),
+        (QWEN, ""),
+        (f"I look.\n{QWEN} {HERMES}\n", f"I look.\n{QWEN} {HERMES}\n"),
+        (f"\n{QWEN}{QWEN}", f"\n{QWEN}{QWEN}"),
+    ],
+    ids=["one", "one and nothing else", "two", "two and nothing else"],
+)
+@pytest.mark.parametrize("content", ["", "\n"])
+def test_where_one_call_at_most_is_wanted_the_first_is_made(
+    form: Form, thought: str, reasoning: str, content: str
+) -> None:
+    """As vLLM 0.33.0 does; the text of the others is not lost."""
+    outside = "" if form is OPEN else content
+    heard = hear_both(form, thought, outside, tools=Single(TOOLS))
+    assert heard == Heard(reasoning, "", [READ], ["call_0"], "tool_calls")
 
 
 @EVERY_FORM
