@@ -40,10 +40,15 @@ def split(recording: bytes, rule: Rule) -> list[Piece]:
     events = _read_stream(recording)
     if events:
         return _join(_split_stream(events, rule))
-    answer = chat.read_object(recording)
-    if answer is not None and isinstance(answer.get("choices"), list):
+    answer = _read_answer(recording)
+    if answer is not None:
         return _join(_split_answer(answer, rule))
     return _join(_split_text(recording.decode(), rule))
+
+
+def is_text(recording: bytes) -> bool:
+    """Tell whether a recording is neither a stream nor a whole answer, so that it is split as text."""
+    return not _read_stream(recording) and _read_answer(recording) is None
 
 
 def find_model(recording: bytes) -> str | None:
@@ -65,6 +70,11 @@ def _read_stream(recording: bytes) -> list[sse.Event]:
     if any(event.data == chat.DONE or chat.read_object(event.data) for event in events):
         return events
     return []
+
+
+def _read_answer(recording: bytes) -> dict[str, Any] | None:
+    answer = chat.read_object(recording)
+    return answer if answer is not None and isinstance(answer.get("choices"), list) else None
 
 
 def _split_stream(events: list[sse.Event], rule: Rule) -> Iterable[Piece]:

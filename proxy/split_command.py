@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from proxy.offline import Piece
 
+_FORMATS = {".sse": "stream of events", ".json": "answer in JSON with choices"}
+
 STDIN = Path("-")
 """The name that stands for standard input."""
 
@@ -30,6 +32,8 @@ def run(
     file: Path = STDIN, *, model: str | None = None, config_file: Path | None = None, as_json: bool = False
 ) -> None:
     """Split a recording and print reasoning and content apart; exit with 1 when it can't be read.
+
+    What is in it tells what it is; a name that promises something else is an error.
 
     Args:
         file: the recording: a stream of events, a whole answer or plain text; `-` reads standard input.
@@ -43,6 +47,9 @@ def run(
     settings = config.load(config_file)
     try:
         recording = sys.stdin.buffer.read() if file == STDIN else file.read_bytes()
+        promised = _FORMATS.get(file.suffix.lower())
+        if promised and offline.is_text(recording):
+            _give_up(f"{file}: this is no {promised}; what is to be split as text may not be called so")
         model = model or offline.find_model(recording)
         entry = choose_entry(model, settings)
         pieces = offline.split(recording, entry.rule)

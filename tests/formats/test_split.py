@@ -204,6 +204,30 @@ def test_a_tag_set_of_ones_own_is_written_out(capsys: pytest.CaptureFixture[str]
     assert answer["choices"][0]["reasoning"] == "r"
 
 
+@pytest.mark.parametrize(
+    ("name", "data", "told"),
+    [
+        ("a.json", json.dumps(WHOLE)[:-9], "no answer in JSON"),
+        ("a.JSON", '{"error": {"message": "no"}}', "no answer in JSON"),
+        ("a.sse", "<think>r</think>x", "no stream of events"),
+        ("a.sse", "data: {", "no stream of events"),
+        ("a.sse", b"\xff", "no stream of events"),
+    ],
+)
+def test_a_name_that_promises_something_else(
+    name: str, data: str | bytes, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A recording that was cut off is not to look like an answer that says all this."""
+    assert f"{name}: this is {told}" in refused(capsys, write(name, data))
+
+
+def test_what_is_in_a_recording_comes_before_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    stream = b"data: " + json.dumps(WHOLE).encode() + b"\n\n"
+    for name in ("a.json", "a.txt", "a.sse"):
+        assert told(capsys, write(name, stream))["model"] == "m"
+        assert told(capsys, write(name, json.dumps(WHOLE)))["choices"][0]["content"] == "x\ny"
+
+
 def test_standard_input(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(T.encode() + "é".encode())))
     assert shown(capsys, STDIN) == "[reasoning]\nr\n[content]\né\n"
