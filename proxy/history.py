@@ -138,7 +138,7 @@ def _prepend(
         joint = "" if whitespace is Whitespace.EXACT or content[0] in "\r\n" else _BLANK_LINE
         return block + joint + content
     first, *others = content
-    if first.keys() == {"type", "text"} and first["type"] == "text" and isinstance(first["text"], str):
+    if chat.is_text_part(first):
         return [first | {"text": _prepend(block, first["text"], whitespace)}, *others]
     return [_text_part(block), *content]
 

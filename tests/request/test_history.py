@@ -38,6 +38,11 @@ CONTENTS: dict[str, tuple[Any, Any, Any]] = {
         [text(BLOCK), IMAGE, text("a")],
     ),
     "array that begins with a signed part": ([SIGNED], [text(BLOCK), SIGNED], [text(BLOCK), SIGNED]),
+    "array whose part says nothing more": (
+        [text("a") | {"annotations": []}],
+        [text(BLOCK + "\n\na") | {"annotations": []}],
+        [text(BLOCK + "a") | {"annotations": []}],
+    ),
     "array whose text is null": (
         [{"type": "text", "text": None}],
         [text(BLOCK), {"type": "text", "text": None}],
