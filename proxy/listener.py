@@ -49,6 +49,7 @@ class ClientConnection(asyncio.Protocol):
         """What still comes is dropped."""
         self._deadline: asyncio.TimerHandle | None = None
         self._idle: asyncio.TimerHandle | None = None
+        """What ends the connection when nothing happens on it, see `_look_after`."""
 
     # What the transport calls
 
