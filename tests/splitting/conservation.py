@@ -35,7 +35,8 @@ class _Reading(NamedTuple):
     """How many characters of the output are accounted for."""
     place: _Place
     owed: str
-    """White space from before the leading block, which `exact` moves behind its reasoning."""
+    """White space that goes out later: with `exact` that before the leading block, which moves behind its
+    reasoning, with `tidy` the indentation of the answer, which moves behind the blocks on its line."""
     orphans: int
     """Nested openers read, less closers dropped in content."""
 
@@ -49,7 +50,11 @@ def is_conserved(text: str, pieces: Pieces, rule: Rule) -> bool:
         for reading in readings[position]:
             for after, reached in _steps(text, position, reading, output, rule):
                 readings[after].add(reached)
-    return any(output[reading.written :] == _content(reading.owed) for reading in readings[len(text)])
+    tidy = rule.whitespace is Whitespace.TIDY  # then white space alone up to the end is a blank line
+    return any(
+        output[reading.written :] in ([[], _content(reading.owed)] if tidy else [_content(reading.owed)])
+        for reading in readings[len(text)]
+    )
 
 
 def _steps(
@@ -67,12 +72,17 @@ def _steps(
         if is_next and not reading.owed:
             yield position + 1, reading._replace(written=reading.written + 1)
         if is_white(character) and (not _shows_content(output[: reading.written]) if tidy else at_the_start):
-            yield position + 1, reading if tidy else reading._replace(owed=reading.owed + character)
+            if not tidy or character not in "\r\n":
+                yield position + 1, reading._replace(owed=reading.owed + character)
+            if tidy and (at_the_start or character in "\r\n"):
+                yield position + 1, reading._replace(owed="")
         if opener:
             for place in _block_places(rule):
                 yield opener.end(), reading._replace(place=place)
         if closer and reading.orphans:
             yield closer.end(), reading._replace(orphans=reading.orphans - 1)
+        if tidy and reading.owed and (paid := _pay(reading, output)):
+            yield from _steps(text, position, paid, output, rule)
         return
     if reading.place == "block" and is_next:
         orphans = reading.orphans + bool(opener)
@@ -81,9 +91,16 @@ def _steps(
         yield position + 1, reading
     if opener and at_the_start and rule.start is Start.IMPLICIT:
         yield opener.end(), reading
+    if closer and (paid := reading if tidy else _pay(reading, output)):
+        yield closer.end(), paid._replace(place="content")
+
+
+def _pay(reading: _Reading, output: _Characters) -> _Reading | None:
+    """The reading when what is owed has gone out; None if it does not stand there."""
     end = reading.written + len(reading.owed)
-    if closer and output[reading.written : end] == _content(reading.owed):
-        yield closer.end(), reading._replace(written=end, place="content", owed="")
+    if output[reading.written : end] != _content(reading.owed):
+        return None
+    return reading._replace(written=end, owed="")
 
 
 def _first_places(rule: Rule) -> list[_Place]:

@@ -79,6 +79,8 @@ def test_oracle_agrees_about_interrupts(
 @many
 @given(texts, rules, limits, cut_off)
 @example("\ud83d\udc00<think>\udfff</think>\ud800", Rule(), (6, 120), False)
+@example("<think>r</think>\n <think>b</think> y", Rule(), (6, 120), False)
+@example("<think><think></think></think> <think><</think></think>", Rule(), (1, 80), False)
 def test_only_markers_and_the_named_white_space_go(
     text: str, rule: Rule, limit: tuple[int, int], cut: bool
 ) -> None:
@@ -100,6 +102,8 @@ EXACT = Rule(whitespace=Whitespace.EXACT)
         ("<think>r</think>x</think>", [R("r"), C("x")], Rule()),
         ("<think> r</think>x", [R("r"), C("x")], Rule()),
         ("<think>r</think>x \n", [R("r"), C("x")], Rule()),
+        ("<think>r</think> <think>b</think>y", [R("rb"), C("y")], Rule()),
+        ("<think>r</think>\n <think>b</think>y", [R("rb"), C("\n y")], EXACT),
         ("<think>r</think> x", [R("r"), C("x")], EXACT),
         (" <think>r</think>x", [R("r"), C("x")], EXACT),
         ("<think> </think>x", [C("x")], EXACT),
