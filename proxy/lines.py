@@ -81,6 +81,14 @@ class Lines:
         self.end_run()
         return self._inline > 0 or self._fence != ""
 
+    def is_spent(self, *, at_break: bool) -> bool:
+        """Tell whether the code that is open has ended but for its line, or may be a stray backtick.
+
+        A closing fence stands before, or (`at_break`) inline code would have to go on behind a line break.
+        """
+        self.end_run()
+        return self._closing or (at_break and not self._fence)
+
     @property
     def settled(self) -> bool:
         """Whether text without any of `STOPS` changes nothing."""

@@ -1,7 +1,9 @@
 """The pair that some families wrap the answer in: both markers go, and nothing else changes.
 
 Its beginning counts before anything visible, its end from then on. A special token can't be quoted, so it
-goes wherever it stands; of the others only the first pair does, with one line break each on the inside.
+goes wherever it stands; of the others only the first pair does, with one line break each on the inside. The
+end counts directly behind a closing fence as well (it stands on no line, so that the fence's line ends
+there), and on a line of its own within inline code.
 """
 
 from __future__ import annotations
@@ -33,10 +35,9 @@ class Wrapper:
         """Return the kinds that count now; `visible` tells whether the answer has begun."""
         return self.kinds & Kind.UNWRAP if visible else self.kinds
 
-    @property
-    def in_code(self) -> int:
-        """The kinds that count in code as well."""
-        return self.kinds & Kind.UNWRAP if self._special else 0
+    def in_code(self, *, spent: bool) -> int:
+        """Return the kinds that count in code as well, for `spent` see `Lines.is_spent`."""
+        return self.kinds & Kind.UNWRAP if self._special or spent else 0
 
     def expect(self) -> None:
         """A block has ended, and nothing visible came before: the answer may begin."""
