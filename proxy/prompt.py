@@ -69,12 +69,7 @@ def decide_start(document: dict[str, Any], rule: Rule) -> Rule:
     if prefilled is not None:
         # The client began the answer itself: only it knows where.
         before = Start.LEADING if inside_prompt else rule.start
-        splitter = Splitter(replace(rule, start=before))
-        splitter.feed(prefilled)
-        if splitter.inside or _ends_open(prefilled, rule):
-            return replace(rule, start=Start.IMPLICIT)
-        counts = splitter.engaged or before is Start.ANYWHERE  # what comes may stand in code that began in it
-        return replace(rule, start=before, prefill=prefilled if counts else "")
+        return _continue(prefilled, replace(rule, start=before), closed=inside_prompt)
     if rule.start is Start.IMPLICIT and _is_off(document):
         return replace(rule, start=Start.LEADING)
     return rule
@@ -130,13 +125,35 @@ def _prefilled(document: dict[str, Any]) -> str | None:
     return content if isinstance(content, str) else ""
 
 
+def _continue(prefilled: str, rule: Rule, *, closed: bool) -> Rule:
+    """Return the rule for an answer that goes on from what the client wrote.
+
+    With `closed` the thinking may have ended in front of that, so that a later block can be open in it.
+    """
+    ends_open = _ends_open(prefilled, rule)
+    if ends_open:
+        prefilled = prefilled.rstrip() + "\n"  # in front of a line break an opener counts at once
+    if rule.start is Start.ANYWHERE or _reads(prefilled, rule).engaged:
+        return replace(
+            rule, prefill=prefilled
+        )  # with `anywhere` what comes may stand in code that began in it
+    behind = replace(rule, prefill=f"{rule.tags.openers[0]}.{rule.tags.closers[0]}{prefilled}")
+    if (closed or ends_open) and _reads(behind.prefill, rule).inside:
+        return behind
+    return replace(rule, start=Start.IMPLICIT) if ends_open else rule
+
+
+def _reads(prefilled: str, rule: Rule) -> Splitter:
+    splitter = Splitter(rule)
+    splitter.feed(prefilled)
+    return splitter
+
+
 def _ends_open(prefilled: str, rule: Rule) -> bool:
     """Tell whether it ends in an opener outside code: who mentions a tag goes on, or ends the code first."""
     if not compile_markers(rule.tags).ends_open(prefilled):
         return False
-    splitter = Splitter(replace(rule, start=Start.ANYWHERE))
-    splitter.feed(prefilled + "\n")  # in front of a line break an opener counts at once
-    return splitter.inside
+    return _reads(prefilled + "\n", replace(rule, start=Start.ANYWHERE)).inside
 
 
 def _is_off(document: dict[str, Any]) -> bool:

@@ -168,7 +168,7 @@ class Rule:
     tool_call_recovery: ToolCallRecovery = ToolCallRecovery.OFF
     max_retries: int = 2
     prefill: str = field(default="", metadata={_BY_REQUEST: True})
-    """The beginning of the answer, where the client wrote it and closed a block in it."""
+    """The beginning of the answer, where the client wrote it and there is a block in it."""
 
     def settings(self) -> dict[str, Any]:
         """Return what a configuration says, by field; the rest is decided by each request."""

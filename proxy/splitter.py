@@ -84,7 +84,8 @@ class Splitter:
         self._wrapper = Wrapper(rule.tags)
         self.engaged = False
         """Whether a block has been read, or is being read."""
-        if rule.start is Start.IMPLICIT:
+        self._may_repeat = rule.start is Start.IMPLICIT  # the model may write the prompt's opener once more
+        if self._may_repeat:
             self._enter("")
         if rule.prefill:
             self._pass_over(rule.prefill)
@@ -141,11 +142,9 @@ class Splitter:
             return None if waits else (Channel.REASONING, _IN_BLOCK)
         if self._state is _State.PASS:
             return None if self._content.indent.open else (Channel.CONTENT, 0)
-        return (
-            None
-            if self._wrapper.breaks or not self._content.is_plain
-            else (Channel.CONTENT, self._counting())
-        )
+        if self._wrapper.breaks or not self._content.is_plain:
+            return None
+        return Channel.CONTENT, self._counting()
 
     def interrupt(self, *, ends_block: bool = True) -> list[Span]:
         """Something other than text comes for this choice: return what was held.
@@ -198,8 +197,10 @@ class Splitter:
         self._content.release_hold()
         self._content.indent.drop()
         self._spans.take()
-        self._base = 0
-        self.engaged = False
+        self._base, self._lead, self.engaged = 0, "", False
+        if self.inside:
+            self._may_repeat = self._block.at_head
+            self._enter("")
 
     def _read_head(self, final: bool) -> bool:
         visible = VISIBLE.search(self._text, self._at)
@@ -254,8 +255,8 @@ class Splitter:
         return False
 
     def _opens_implicit(self, marker: Found) -> bool:
-        """Tell whether this may be the opener at the start of an `implicit` block, which is consumed."""
-        if self._rule.start is not Start.IMPLICIT or self._block.marked or not self._block.at_head:
+        """Tell whether this may be the opener of a block that the prompt has opened, which is consumed."""
+        if not self._may_repeat or self._block.marked or not self._block.at_head:
             return False
         self._reason(self._consume(marker.start))
         return self._block.at_head
@@ -280,7 +281,8 @@ class Splitter:
             # What went out was the first visible text: a wrapper can't begin any more.
             return True
         if self._content.lines.in_code():
-            found = self._markers.match(self._wrapper.in_code, self._text, marker.start)
+            spent = self._content.lines.is_spent(at_break=self._text[marker.start] in "\r\n")
+            found = self._markers.match(self._wrapper.in_code(spent=spent), self._text, marker.start)
             if found is None:
                 self._write(self._consume(marker.start + 1))
                 return True
@@ -353,6 +355,7 @@ class Splitter:
         self._consume(marker.end)
         self._after_closer = False
         self._wrapper.meet(marker.kind)
+        self._content.indent.drop()  # white space before the answer's beginning is not its own
 
     # Blocks
 

@@ -10,7 +10,7 @@ import pytest
 
 from proxy.prompt import ask, decide_start, settle_start
 from proxy.request import make_plan, read_chat
-from proxy.rules import TAG_SETS, History, Rule, Start
+from proxy.rules import TAG_SETS, History, Rule, Start, Unterminated, Whitespace
 from proxy.splitter import Channel, Splitter
 
 IMPLICIT = Rule(start=Start.IMPLICIT)
@@ -126,8 +126,25 @@ def test_the_closer_in_a_grammar_is_that_of_the_rule() -> None:
 
 
 def prefilled(content: Any, rule: Rule, **fields: Any) -> Start:
+    """Where an answer goes on: `IMPLICIT` stands for inside a block, however that came about."""
+    document = {
+        "messages": [USER, {"role": "assistant", "content": content}],
+        "continue_final_message": True,
+        **fields,
+    }
+    decided = decide_start(document, rule)
+    return Start.IMPLICIT if Splitter(decided).inside else decided.start
+
+
+def go_on(rule: Rule, content: str, continuation: str) -> tuple[str, str]:
+    """The reasoning and the content of an answer that goes on from this content."""
     messages = [USER, {"role": "assistant", "content": content}]
-    return start(rule, messages=messages, **{"continue_final_message": True, **fields})
+    splitter = Splitter(decide_start({"messages": messages, "continue_final_message": True}, rule))
+    spans = splitter.feed(continuation) + splitter.finish()
+    return tuple(  # type: ignore[return-value]  # of two
+        "".join(span.text for span in spans if span.channel is channel)
+        for channel in (Channel.REASONING, Channel.CONTENT)
+    )
 
 
 PREFILLED = [
@@ -166,7 +183,7 @@ def test_a_prefilled_turn_says_where_its_answer_goes_on(content: Any, inside: bo
     ("content", "read"),
     [
         ("<think>a</think>Hello", True),
-        ("<think>a</think>b\n<think>c", False),
+        ("<think>a</think>b\n<think>c", True),
         ("Hello", False),
         ("", False),
     ],
@@ -179,11 +196,49 @@ def test_a_block_that_the_client_closed_is_behind_the_answer(mode: Start, conten
 
 
 def test_code_that_the_client_began_goes_on_in_the_answer() -> None:
-    messages = [USER, {"role": "assistant", "content": "The tag is `"}]
-    rule = decide_start({"messages": messages, "continue_final_message": True}, Rule(start=Start.ANYWHERE))
-    splitter = Splitter(rule)
-    spans = splitter.feed("<think>` is it. <think>r</think>y") + splitter.finish()
-    assert "".join(span.text for span in spans if span.channel is Channel.CONTENT) == "<think>` is it. y"
+    rule = Rule(start=Start.ANYWHERE)
+    assert go_on(rule, "The tag is `", "<think>` is it. <think>r</think>y") == ("r", "<think>` is it. y")
+
+
+EXACT = {"whitespace": Whitespace.EXACT}
+KEPT = {"unterminated": Unterminated.CONTENT}
+
+
+@pytest.mark.parametrize(
+    ("mode", "content", "continuation", "heard", "fields"),
+    [
+        # Visible text before the block: it is no leading one, and what stands behind it stays.
+        ("anywhere", "Hello\n<think>a", " b</think>\n\n    y", (" b", "\n\n    y"), {}),
+        ("implicit", "<think>a</think>\nHello\n<think>q", " b</think>\n\n    y", (" b", "\n\n    y"), {}),
+        ("implicit", "Hello\n<think>q", " b</think>\n\n    y", (" b", "\n\n    y"), {}),
+        ("auto", "Hello\n<think>\n", "b</think>\n\n    y", ("b", "\n\n    y"), {}),
+        ("leading", "Hello\n<think>", "b</think>\n\n    y", ("b", "\n\n    y"), {}),
+        ("leading", "<think>a", "b</think>\n\n    y", ("b", "    y"), {}),
+        ("leading", "<think>", "\n\nb</think>\n\ny", ("\n\nb", "y"), {}),
+        ("leading", " <think>a", "b</think>\n\ny", ("b", "\n\ny"), EXACT),
+        # Openers inside what the client wrote count.
+        ("implicit", "<think>a <think> b", "c</think>d</think>e</think>", ("c", "de</think>"), {}),
+        ("leading", "<think>a <think>", "c</think>d</think>e", ("c", "de"), {}),
+        ("leading", "<think>a", "<think>c</think>d</think>e", ("<think>c", "de"), {}),
+        # The opener that the client wrote may come once more.
+        ("leading", "<think>\n", "<think>c</think>d</think>e", ("c", "d</think>e"), {}),
+        # A block that never closes is given back without what the client has.
+        ("leading", "<think>a", "b", ("", "b"), KEPT),
+        ("leading", "<think>a", "b</think>c", ("b", "c"), KEPT),
+        # Prose goes on as prose.
+        ("leading", "Hello\n<think>a", " b</think>y", ("", " b</think>y"), {}),
+        ("implicit", "The tag <think> opens", " b</think>y", ("", " b</think>y"), {}),
+        ("leading", "<think>a</think>The tag <think> opens", " b</think>y", ("", " b</think>y"), {}),
+        # Without later blocks there is one, and it has to lead; what a beginning ends in counts still.
+        ("implicit", "Hello\n<think>a", " b</think>y", ("", " b</think>y"), {"interleaved": False}),
+        ("implicit", "Hello\n<think>", "b</think>y", ("b", "y"), {"interleaved": False}),
+        ("implicit", "<think>a", "b</think>y<think>c", ("b", "y<think>c"), {"interleaved": False}),
+    ],
+)
+def test_the_state_in_which_the_client_left_its_beginning(
+    mode: str, content: str, continuation: str, heard: tuple[str, str], fields: dict[str, Any]
+) -> None:
+    assert go_on(Rule(start=Start(mode), **fields), content, continuation) == heard
 
 
 def test_anywhere_sees_an_open_block_anywhere_in_a_prefilled_turn() -> None:
