@@ -19,7 +19,7 @@ help: ## List the targets
 	@echo 'make TARGET [ARGS="…"] [PYTHON=python3.13] [VENV=.venv]'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(VENV)/.stamp-runtime ## Start the proxy, or the demo as long as no upstream is configured (ARGS="serve --port 9000")
+run: $(VENV)/.stamp-runtime ## Start the proxy, or the demo as long as no upstream is configured (ARGS="--port 9000")
 	@$(PY) -m proxy $(ARGS)
 
 test: $(VENV)/.stamp-dev ## Run the tests, with branch coverage

@@ -66,6 +66,18 @@ def _build_parser() -> argparse.ArgumentParser:
     listening = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS, parents=[reading])
     listening.add_argument("--host", help="the address to listen on")
     listening.add_argument("--port", type=int, help="the port to listen on; 0 takes a free one")
+    relaying = argparse.ArgumentParser(
+        add_help=False, argument_default=argparse.SUPPRESS, parents=[listening]
+    )
+    relaying.add_argument("--upstream", metavar="URL", help="the model server")
+    relaying.add_argument(
+        "--inline-think-model",
+        dest="models",
+        nargs="+",
+        action="extend",
+        metavar="NAME",
+        help="a model, or a glob, whose thinking comes in its text",
+    )
 
     parser = argparse.ArgumentParser(
         prog="think-proxy",
@@ -77,25 +89,16 @@ def _build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
     serve = commands.add_parser(
-        "serve", parents=[listening], argument_default=argparse.SUPPRESS, help="run the proxy"
+        "serve", parents=[relaying], argument_default=argparse.SUPPRESS, help="run the proxy"
     )
     serve.add_argument("--workers", type=_read_count, metavar="N", help="processes on the one port")
-    serve.add_argument("--upstream", metavar="URL", help="the model server")
-    serve.add_argument(
-        "--inline-think-model",
-        dest="models",
-        nargs="+",
-        action="extend",
-        metavar="NAME",
-        help="a model, or a glob, whose thinking comes in its text",
-    )
     serve.set_defaults(run=_serve)
 
     demo = commands.add_parser("demo", parents=[listening], help="run it in front of a built-in model server")
     demo.set_defaults(run=_demo)
 
     check = commands.add_parser(
-        "check", parents=[reading], help="validate the configuration, print the rule per entry"
+        "check", parents=[relaying], help="validate the configuration, print the rule per entry"
     )
     check.set_defaults(run=_check)
 
@@ -136,13 +139,15 @@ def _load(options: argparse.Namespace, **overrides: Any) -> Settings:
     return config.load(options.config, overrides={"listen": listen, **overrides})
 
 
+def _load_all(options: argparse.Namespace) -> Settings:
+    return _load(options, upstream=options.upstream, inlineThinkTagModels=options.models)
+
+
 def _serve(options: argparse.Namespace) -> None:
     # Imported late: `check` and `--help` need no server.
     from proxy.reload import ConfigSource  # noqa: PLC0415
 
-    source = ConfigSource(
-        lambda: _load(options, upstream=options.upstream, inlineThinkTagModels=options.models), options.config
-    )
+    source = ConfigSource(lambda: _load_all(options), options.config)
     if not source.settings.servers:
         print(
             "think-proxy: no model server is configured: set `upstream` in the configuration, "
@@ -171,12 +176,18 @@ def _demo(options: argparse.Namespace) -> None:
                 options.config,
             ),
             "think-proxy on {url}, in front of the demo models "
-            "demo/thinker, demo/coder (listed) and demo/plain-tags (not listed)",
+            "demo/thinker, demo/coder (listed), demo/plain-tags and demo/implicit (not listed)",
         )
 
 
 def _check(options: argparse.Namespace) -> None:
-    print("\n".join(config.render(config.load(options.config))))
+    settings = _load_all(options)
+    notes = []
+    if not settings.servers:
+        notes.append("# No model server is configured: `serve` needs one.")
+    if not settings.entries:
+        notes.append("# No model is listed: every answer passes through untouched.")
+    print("\n".join([*notes, *config.render(settings)]))
 
 
 def _split(options: argparse.Namespace) -> None:

@@ -49,6 +49,8 @@ def serve(source: ConfigSource, announcement: str = "think-proxy on {url}", *, w
         SystemExit: with 1, the address cannot be had, or a worker cannot start; the log says why.
     """
     configure(source.settings.log)
+    if not source.settings.entries:
+        LOGGER.info("no model is listed in inlineThinkTagModels: every answer passes through untouched")
     _raise_file_limit()
     try:
         endpoint = Endpoint(source.settings.listen)

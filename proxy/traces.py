@@ -1,4 +1,4 @@
-"""Whether requests are traced: if the environment names a collector, and `think-proxy[otel]` is there."""
+"""Whether requests are traced: if the environment names a collector, and the extra `otel` is installed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def open_traces(environ: Mapping[str, str] = os.environ) -> Traces | None:
 
         return Traces()
     except ImportError:
-        LOGGER.warning("traces are off: they take think-proxy[otel], which is not installed")
+        LOGGER.warning("traces are off: they take the extra `otel` of think-proxy, which is not installed")
     except Exception as error:  # noqa: BLE001 - its message may quote a variable, and those hold keys
         LOGGER.warning("traces are off: an OTEL_ variable cannot be read (%s)", type(error).__name__)
     return None

@@ -55,7 +55,8 @@ class ListenSection(Section):
         default=_SETTINGS.listen.port, description="TCP port; 0 lets the system choose one."
     )
     uds: Annotated[Text, AfterValidator(values.check_socket)] | None = Field(
-        default=None, description="A socket file to listen on, instead of host and port."
+        default=None,
+        description="A socket file to listen on, instead of host and port, wherever these were set.",
     )
 
 
@@ -123,7 +124,9 @@ class TimeoutsSection(Section):
         description="From the request to the first byte of the upstream's answer.",
     )
     idle_seconds: Seconds = Field(default=_TIMEOUTS.idle_s, description="Between two parts of an answer.")
-    answer_seconds: Seconds = Field(default=_TIMEOUTS.answer_s, description="For a whole answer.")
+    answer_seconds: Seconds = Field(
+        default=_TIMEOUTS.answer_s, description="For a whole answer; a stream may last."
+    )
     request_seconds: Seconds = Field(
         default=_TIMEOUTS.request_s, description="For the client to send its request."
     )
@@ -154,7 +157,9 @@ class CorsSection(Section):
 class LogSection(Section):
     """What is logged."""
 
-    level: LogLevel = Field(default=_SETTINGS.log.level, description="From which severity on.")
+    level: LogLevel = Field(
+        default=_SETTINGS.log.level, description="From which severity on; `debug` says no more than `info`."
+    )
     format: LogFormat = Field(default=_SETTINGS.log.format, description="JSON lines or plain text.")
 
 
@@ -174,11 +179,16 @@ class Configuration(BaseSettings):
         default=[], description="Models whose answers are split; all others pass through untouched."
     )
     timeouts: TimeoutsSection = TimeoutsSection()
-    max_body_bytes: Size = Field(default=_SETTINGS.max_body_bytes, description="Largest request body.")
+    max_body_bytes: Size = Field(
+        default=_SETTINGS.max_body_bytes,
+        description="Largest request body, and largest whole answer of a listed model.",
+    )
     max_header_bytes: Size = Field(
         default=_SETTINGS.max_header_bytes, description="Largest head of a request."
     )
-    max_event_bytes: Size = Field(default=_SETTINGS.max_event_bytes, description="Largest event of a stream.")
+    max_event_bytes: Size = Field(
+        default=_SETTINGS.max_event_bytes, description="Largest event of a listed model's stream."
+    )
     max_concurrent_requests: Count = Field(
         default=_SETTINGS.max_concurrent_requests, description="Requests at a time, per worker; 0 for any."
     )

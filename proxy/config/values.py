@@ -164,8 +164,7 @@ def check_origins(origins: list[str]) -> list[str]:
             sane = bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc
         except ValueError:
             sane = False
-        if origin != "*" and (
-            not sane or origin != f"{parts.scheme}://{parts.netloc}" or not _PRINTABLE.fullmatch(origin)
-        ):
+        sane = sane and "*" not in origin and _PRINTABLE.fullmatch(origin) is not None
+        if origin != "*" and not (sane and origin == f"{parts.scheme}://{parts.netloc}"):
             raise refuse('must be origins such as https://chat.example, without a path, or "*"')
     return origins

@@ -189,9 +189,30 @@ def test_check_prints_the_rules(run: Callable[..., Run], tmp_path: Path) -> None
         assert text in done.out
 
 
+def test_check_takes_what_serve_takes(run: Callable[..., Run]) -> None:
+    given = ("--port", "9", "--upstream", "http://a.test", "--inline-think-model", "one")
+    for arguments in (("check", *given), (*given[:2], "check", *given[2:])):
+        done = run(*arguments)
+        assert (done.code, done.err) == (0, "")
+        for text in ("port: 9", "http://a.test", "one"):
+            assert text in done.out
+        assert "# No " not in done.out
+
+
+def test_check_notes_what_is_missing(run: Callable[..., Run], tmp_path: Path) -> None:
+    done = run("check")
+    assert (done.code, done.err) == (0, "")
+    assert [line.split(":")[0] for line in done.out.splitlines()[:2]] == [
+        "# No model server is configured",
+        "# No model is listed",
+    ]
+    (tmp_path / "a.yaml").write_text(done.out)
+    assert run("check", "--config", "a.yaml").code == 0
+
+
 @pytest.mark.parametrize(
     "arguments",
-    [("nonsense",), ("serve", "--port", "x"), ("serve", "--workers", "0"), ("check", "--port", "1")],
+    [("nonsense",), ("serve", "--port", "x"), ("serve", "--workers", "0"), ("split", "--port", "1")],
 )
 def test_faulty_command_lines(arguments: tuple[str, ...], run: Callable[..., Run]) -> None:
     done = run(*arguments)

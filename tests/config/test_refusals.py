@@ -391,6 +391,11 @@ REFUSED = [
         ['1: cors.allowOrigins: must be origins such as https://chat.example, without a path, or "*"'],
     ),
     (
+        "cors glob",
+        "cors: {allowOrigins: ['https://*.a']}\n",
+        ['1: cors.allowOrigins: must be origins such as https://chat.example, without a path, or "*"'],
+    ),
+    (
         "cors origin that is no address",
         "cors: {allowOrigins: ['https://[a']}\n",
         ['1: cors.allowOrigins: must be origins such as https://chat.example, without a path, or "*"'],

@@ -199,7 +199,7 @@ def test_what_cannot_be_had_is_said(
     assert "(ValueError)" in caplog.text
     monkeypatch.setitem(sys.modules, "proxy.otel", None)
     assert open_traces({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:1/v1/traces"}) is None
-    assert "think-proxy[otel]" in caplog.text
+    assert "extra `otel`" in caplog.text
     assert SECRET not in caplog.text
     assert len(caplog.records) == 3
 
