@@ -185,11 +185,11 @@ class App:
         finally:
             self._running.discard(running)
             self.metrics.end()
-        exchange.end(outcome, error)
-        if self._share is None:
-            self._backlog.add(partial(self._write_down, exchange, trace))
-        else:
-            self._write_down(exchange, trace)  # any of the processes may be asked next
+            exchange.end(outcome, error)
+            if self._share is None:
+                self._backlog.add(partial(self._write_down, exchange, trace))
+            else:
+                self._write_down(exchange, trace)  # any of the processes may be asked next
 
     def _write_down(self, exchange: Exchange, trace: Trace | None) -> None:
         report = exchange.report()

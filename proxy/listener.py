@@ -14,7 +14,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 
 from proxy.cycle import Cycle
-from proxy.delivery import count_unsent
+from proxy.delivery import Delivery, count_unsent
 from proxy.errors import ProxyError, RequestTimeoutError
 from proxy.intake import Intake, Phase, RequestHead
 from proxy.refusal import refuse
@@ -29,6 +29,9 @@ MAX_PIPELINED = 8
 
 LINGER_S = 5.0
 """Seconds for which a client may go on sending after its last answer, as nginx allows (lingering_timeout)."""
+
+LAST_LINGER_S = 0.5
+"""The same when the proxy stops: many clients look at a connection only when they need it."""
 
 
 class ClientConnection(asyncio.Protocol):
@@ -48,8 +51,6 @@ class ClientConnection(asyncio.Protocol):
         self._is_deaf = False
         """What still comes is dropped."""
         self._deadline: asyncio.TimerHandle | None = None
-        self._idle: asyncio.TimerHandle | None = None
-        """What ends the connection when nothing happens on it, see `_look_after`."""
 
     # What the transport calls
 
@@ -57,6 +58,7 @@ class ClientConnection(asyncio.Protocol):
         """Begin to wait for a request."""
         self._transport = cast("asyncio.Transport", transport)
         self._flow = FlowControl(self._transport)
+        self._delivery = Delivery(self._transport)
         self._scope: dict[str, Any] = {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
@@ -71,6 +73,7 @@ class ClientConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell every request that its client is gone."""
         self._unset_timers()
+        self._delivery.resume()
         self._leave()
         if exc is None:
             self._transport.close()
@@ -89,27 +92,29 @@ class ClientConnection(asyncio.Protocol):
             self._transport.abort()
         else:  # the transport closes itself when all is sent
             self._unset_timers()
-            self._idle = self._loop.call_later(self._keep_alive_s, self._look_after)
+            self._delivery.end_after(self._keep_alive_s, self._keep_alive_s)
 
     def pause_writing(self) -> None:
         """Let answers wait for the client to read."""
         self._flow.pause_writing()
+        self._delivery.pause()
 
     def resume_writing(self) -> None:
         """Let answers go on."""
         self._flow.resume_writing()
+        self._delivery.resume()
 
     def data_received(self, data: bytes) -> None:
         """Read what came."""
         if self._is_deaf:
             return
-        if self._idle is not None:
-            self._unset_idle()
+        self._delivery.go_on()
         for event in self._intake.feed(data, self._traffic.settings.max_header_bytes):
             if isinstance(event, RequestHead):
                 if len(self._waiting) == MAX_PIPELINED:
                     self._end_after_last()
                     return
+                self._unset_deadline()
                 self._begin(event)
             elif isinstance(event, ProxyError):
                 self._refuse(event)
@@ -118,6 +123,7 @@ class ClientConnection(asyncio.Protocol):
                 if isinstance(event, bytes):
                     self._last.upload.take(event)
                 else:
+                    self._unset_deadline()  # the next head has one of its own
                     self._last.upload.complete()
         self._set_timers()
 
@@ -133,10 +139,10 @@ class ClientConnection(asyncio.Protocol):
         if not self._is_answered:
             self.retire()
         elif self._is_deaf:
-            return  # it is about to end
+            self._delivery.end_after(LAST_LINGER_S, self._keep_alive_s)
         elif self._intake.phase is not Phase.NOTHING or count_unsent(self._transport):
             self._close_gently()
-        else:  # to linger would be in vain: many clients look at a connection only with their next request
+        else:
             self._transport.close()
 
     def abort(self) -> None:
@@ -207,35 +213,23 @@ class ClientConnection(asyncio.Protocol):
             if self._deadline is None and (limit_s := self._traffic.settings.timeouts.request_s):
                 self._deadline = self._loop.call_later(limit_s, self._expire, limit_s)
             return
-        if self._deadline is not None or self._idle is not None:
-            self._unset_timers()
+        if self._deadline is not None:
+            self._unset_deadline()
         if is_answered:
-            self._idle = self._loop.call_later(self._keep_alive_s, self._look_after)
+            self._delivery.end_after(self._keep_alive_s, self._keep_alive_s)
 
     def _unset_timers(self) -> None:
-        self._unset_idle()
+        self._delivery.go_on()
+        self._unset_deadline()
+
+    def _unset_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _unset_idle(self) -> None:
-        if self._idle is not None:
-            self._idle.cancel()
-            self._idle = None
-
     def _expire(self, limit_s: float) -> None:
         self._deadline = None
         self._refuse(RequestTimeoutError.after(limit_s))
-
-    def _look_after(self, before: int | None = None) -> None:
-        """End the connection once all is sent; `before`: what was not, when somebody looked the last time."""
-        unsent = count_unsent(self._transport)
-        if not unsent:
-            self._transport.close()
-        elif unsent == before:
-            self._transport.abort()  # the client reads no more
-        else:
-            self._idle = self._loop.call_later(self._keep_alive_s, self._look_after, unsent)
 
     # Ends
 
@@ -265,4 +259,5 @@ class ClientConnection(asyncio.Protocol):
         self._unset_timers()
         self._flow.resume_reading()
         self._transport.write_eof()
-        self._idle = self._loop.call_later(LINGER_S, self._look_after)
+        linger_s = LAST_LINGER_S if self._traffic.is_draining else LINGER_S
+        self._delivery.end_after(linger_s, self._keep_alive_s)

@@ -123,3 +123,5 @@ class Server:
             await asyncio.wait(tasks, timeout=_CANCEL_S)
         for connection in tuple(self.traffic.connections):
             connection.abort()
+        if self.traffic.tasks:  # those that waited for a client to read
+            await asyncio.wait(self.traffic.tasks, timeout=_CANCEL_S)

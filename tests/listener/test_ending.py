@@ -22,8 +22,10 @@ from tests.transport.proxying import LISTED, PLAIN, proxying
 from tests.transport.scripts import keep_silent, serve
 
 if TYPE_CHECKING:
+    from asyncio import StreamReader, StreamWriter
     from collections.abc import Callable, Iterator
 
+    from tests.servers import RawRequest
     from tests.transport.proxying import Proxy
 
 SMALL = wire.answer(b"a" * 400_000)
@@ -69,6 +71,11 @@ def tcp_pair() -> tuple[socket.socket, socket.socket]:
     with socket.create_server((HOST, 0)) as server:
         near = socket.create_connection(server.getsockname())
         return near, server.accept()[0]
+
+
+NOBODY = "http://127.0.0.1:9"
+
+ASK_NOTHING = wire.request("/nothing")
 
 
 def ask(answer: bytes, *fields: str) -> bytes:
@@ -131,6 +138,77 @@ async def test_a_client_that_never_reads_its_answer_is_left(
             await nothing_open(proxy)
 
 
+@pytest.mark.parametrize("behind", [b"", ASK_NOTHING], ids=["alone", "a request behind it"])
+@pytest.mark.parametrize("kind", ["stream", "split stream", "whole"])
+async def test_a_client_that_takes_nothing_in_the_middle_of_an_answer_is_left(
+    monkeypatch: pytest.MonkeyPatch, kind: str, behind: bytes
+) -> None:
+    """Its request would keep the model server busy for ever."""
+    monkeypatch.setattr("proxy.delivery.STALL_S", 0.05)
+
+    async def flood(_: RawRequest, __: StreamReader, writer: StreamWriter) -> None:
+        writer.write(wire.STREAM_HEAD)
+        while True:
+            writer.write(wire.chunk(wire.event("x" * 50_000)))
+            await writer.drain()
+
+    script = serve(LARGE) if kind == "whole" else flood
+    async with raw_server(script) as upstream, proxying(upstream.url) as proxy:
+        with narrow(proxy) as sock:
+            sock.send(wire.chat(PLAIN if kind == "stream" else LISTED, stream=kind != "whole") + behind)
+            await proxy.begun(1)
+            await nothing_open(proxy)
+        if kind != "whole":  # the connection of a request that was answered is kept
+            await (await upstream.connection()).wait_peer_closed()
+        await proxy.settled()
+
+
+async def test_a_client_that_takes_little_by_little_is_not_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.delivery.STALL_S", 0.001)
+    unsent = iter(range(1000, 0, -1))
+    monkeypatch.setattr("proxy.delivery.count_unsent", lambda _: next(unsent))
+    async with (
+        raw_server(serve(LARGE)) as upstream,
+        proxying(upstream.url) as proxy,
+        proxy.connect() as client,
+    ):
+        reply = await client.ask(ask(LARGE))
+        assert len(reply.body) > 10_000_000
+
+
+async def test_what_still_waited_for_a_client_when_the_proxy_stops_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "think_proxy")
+    async with raw_server(serve(LARGE)) as upstream, proxying(upstream.url, drain_s=0.01) as proxy:
+        with narrow(proxy) as sock:
+            sock.send(ask(LARGE) + ASK_NOTHING)
+            await proxy.begun(2)
+            proxy.server.stop()
+            await proxy.ended()
+    fields = [it.fields for it in caplog.records if it.message == "request"]
+    assert [(it["path"], it["status"]) for it in fields] == [
+        ("/v1/chat/completions", 200),
+        ("(refused)", 404),
+    ]
+
+
+async def test_each_head_has_its_own_time() -> None:
+    connection = ClientConnection(App(Settings(upstream=NOBODY)), Traffic(Settings()), 60)
+    connection.connection_made(Line([]))
+    half = wire.request("/nothing")[:-10]
+    connection.data_received(half)
+    first = connection._deadline  # noqa: SLF001 - in the event loop's time nothing can be told apart
+    assert first is not None
+    connection.data_received(wire.request("/nothing")[-10:] + half)
+    second = connection._deadline  # noqa: SLF001
+    assert first.cancelled()
+    assert second is not None
+    assert second.when() >= first.when()
+    connection.connection_lost(ConnectionAbortedError())
+    assert second.cancelled()
+
+
 class Line(asyncio.Transport):
     """A connection whose client takes what it is said to take."""
 
@@ -158,12 +236,15 @@ class Line(asyncio.Transport):
 
 @pytest.mark.parametrize(
     ("unsent", "end"),
-    [([9, 8, 8], "abort"), ([9, 8, 7, 0], "close"), ([0], "close"), ([5, 5], "abort"), ([5, 0], "close")],
+    [
+        *(([9, 8, 8], "abort"), ([9, 8, 7, 0, 0], "close"), ([0], "close"), ([5, 5], "abort")),
+        *(([5, 0, 0], "close"), ([5, 0, 4, 4], "abort")),
+    ],
 )
 async def test_a_client_that_reads_has_all_the_time_it_needs(unsent: list[int], end: str) -> None:
     assert KEEP_ALIVE_S > LINGER_S > 1
     line = Line(unsent)
-    connection = ClientConnection(App(Settings(upstream="http://127.0.0.1:9")), Traffic(Settings()), 0.001)
+    connection = ClientConnection(App(Settings(upstream=NOBODY)), Traffic(Settings()), 0.001)
     connection.connection_made(line)
     async with asyncio.timeout(WAIT_S):
         assert await line.ended == end
