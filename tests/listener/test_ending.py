@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,7 +23,7 @@ from tests.transport.scripts import keep_silent, serve
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from tests.servers import RawRequest
     from tests.transport.proxying import Proxy
@@ -194,7 +194,8 @@ async def test_what_still_waited_for_a_client_when_the_proxy_stops_is_logged(
 
 
 async def test_each_head_has_its_own_time() -> None:
-    connection = ClientConnection(App(Settings(upstream=NOBODY)), Traffic(Settings()), 60)
+    traffic = Traffic(Settings())
+    connection = ClientConnection(App(Settings(upstream=NOBODY)), traffic, 60)
     connection.connection_made(Line([]))
     half = wire.request("/nothing")[:-10]
     connection.data_received(half)
@@ -207,6 +208,7 @@ async def test_each_head_has_its_own_time() -> None:
     assert second.when() >= first.when()
     connection.connection_lost(ConnectionAbortedError())
     assert second.cancelled()
+    await asyncio.wait(traffic.tasks)
 
 
 class Line(asyncio.Transport):
@@ -222,6 +224,9 @@ class Line(asyncio.Transport):
 
     def is_closing(self) -> bool:
         return False
+
+    def writelines(self, list_of_data: Iterable[Any]) -> None:
+        pass
 
     def close(self) -> None:
         self.end("close")
