@@ -138,8 +138,7 @@ class Splitter:
         if self._text or self._state is _State.HEAD:
             return None
         if self._state is _State.BLOCK:
-            waits = self._block.at_head or self._block.keeps
-            return None if waits else (Channel.REASONING, _IN_BLOCK)
+            return None if self._block.at_head or self._block.keeps else (Channel.REASONING, _IN_BLOCK)
         if self._state is _State.PASS:
             return None if self._content.indent.open else (Channel.CONTENT, 0)
         if self._wrapper.breaks or not self._content.is_plain:
@@ -355,7 +354,8 @@ class Splitter:
         self._consume(marker.end)
         self._after_closer = False
         self._wrapper.meet(marker.kind)
-        self._content.indent.drop()  # white space before the answer's beginning is not its own
+        if marker.kind is Kind.WRAP:
+            self._content.indent.drop()  # it stands before the answer, and is not its own
 
     # Blocks
 

@@ -213,6 +213,7 @@ WRAPPED = [
     ("cohere", COHERE_T + "\n<|START_TEXT|>\nx\n<|END_TEXT|>", "r", "x\n"),
     ("cohere", "<|START_RESPONSE|>x<|END_RESPONSE|>", "", "x"),
     ("cohere", "<|START_TEXT|>x<|END_TEXT|>", "", "x"),
+    ("cohere", COHERE_T + "  <|END_TEXT|>  x", "r", "    x"),
     ("cohere", "x<|END_RESPONSE|>", "", "x"),
     ("cohere", "x<|END_TEXT|>", "", "x"),
     ("cohere", "x", "", "x"),
