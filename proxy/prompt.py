@@ -133,10 +133,9 @@ def _continue(prefilled: str, rule: Rule, *, closed: bool) -> Rule:
     ends_open = _ends_open(prefilled, rule)
     if ends_open:
         prefilled = prefilled.rstrip() + "\n"  # in front of a line break an opener counts at once
+    # With `anywhere` what comes may stand in code that began in it, without a block.
     if rule.start is Start.ANYWHERE or _reads(prefilled, rule).engaged:
-        return replace(
-            rule, prefill=prefilled
-        )  # with `anywhere` what comes may stand in code that began in it
+        return replace(rule, prefill=prefilled)
     behind = replace(rule, prefill=f"{rule.tags.openers[0]}.{rule.tags.closers[0]}{prefilled}")
     if (closed or ends_open) and _reads(behind.prefill, rule).inside:
         return behind

@@ -20,13 +20,11 @@ from proxy.traffic import Traffic
 from tests.servers import HOST, WAIT_S, raw_server
 from tests.transport import wire
 from tests.transport.proxying import LISTED, PLAIN, proxying
-from tests.transport.scripts import keep_silent, serve
+from tests.transport.scripts import flood, keep_silent, serve
 
 if TYPE_CHECKING:
-    from asyncio import StreamReader, StreamWriter
     from collections.abc import Callable, Iterable, Iterator
 
-    from tests.servers import RawRequest
     from tests.transport.proxying import Proxy
 
 SMALL = wire.answer(b"a" * 400_000)
@@ -145,12 +143,6 @@ async def test_a_client_that_takes_nothing_in_the_middle_of_an_answer_is_left(
 ) -> None:
     """Its request would keep the model server busy for ever."""
     monkeypatch.setattr("proxy.delivery.STALL_S", 0.05)
-
-    async def flood(_: RawRequest, __: StreamReader, writer: StreamWriter) -> None:
-        writer.write(wire.STREAM_HEAD)
-        while True:
-            writer.write(wire.chunk(wire.event("x" * 50_000)))
-            await writer.drain()
 
     script = serve(LARGE) if kind == "whole" else flood
     async with raw_server(script) as upstream, proxying(upstream.url) as proxy:

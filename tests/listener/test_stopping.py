@@ -10,7 +10,7 @@ import pytest
 from tests.servers import WAIT_S, raw_server
 from tests.transport import wire
 from tests.transport.proxying import LISTED, PLAIN, proxying
-from tests.transport.scripts import keep_silent
+from tests.transport.scripts import flood, keep_silent
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -176,12 +176,6 @@ async def test_who_has_no_answer_yet_is_told_the_truth_when_it_stops_now() -> No
 
 async def test_clients_that_do_not_read_do_not_hold_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("proxy.server.LAST_S", 0.05)
-
-    async def flood(_: RawRequest, __: StreamReader, writer: StreamWriter) -> None:
-        writer.write(wire.STREAM_HEAD)
-        while True:
-            writer.write(wire.chunk(wire.event("x" * 50_000)))
-            await writer.drain()
 
     async with (
         raw_server(flood) as upstream,

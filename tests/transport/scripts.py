@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.servers import WAIT_S
+from tests.transport import wire
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -50,3 +51,11 @@ async def keep_silent(_: RawRequest, reader: StreamReader, __: StreamWriter) -> 
 async def refuse_all(request: RawRequest, _: StreamReader, __: StreamWriter) -> None:
     """Fail the test: nothing must come here."""
     pytest.fail(f"forwarded {request.target}")
+
+
+async def flood(_: RawRequest, __: StreamReader, writer: StreamWriter) -> None:
+    """Send a stream without an end, as fast as it is taken."""
+    writer.write(wire.STREAM_HEAD)
+    while True:
+        writer.write(wire.chunk(wire.event("x" * 50_000)))
+        await writer.drain()
